@@ -1,0 +1,134 @@
+// Parts of a Replay as plain arrays, for pickles and snapshots; sb3_webscale.buffers.state puts them together.
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "arrays.hpp"
+#include "register.hpp"
+#include "webscale/replay.hpp"
+
+namespace webscale::bindings {
+
+namespace {
+
+ObservationColumn& column_of(Replay& replay, std::size_t column) { return replay.ring().columns().at(column); }
+
+void check_env(const Replay& replay, std::size_t env) {
+    if (env >= replay.ring().n_envs()) {
+        throw std::out_of_range("there is no environment " + std::to_string(env));
+    }
+}
+
+/// Views of the live frames of one stream, chunk by chunk.
+py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
+    auto& replay = self.cast<Replay&>();
+    check_env(replay, env);
+    const FrameStream& stream = column_of(replay, column).stream(env);
+    py::list runs;
+    for (auto frame = stream.begin(); frame != stream.end();) {
+        const std::size_t left = static_cast<FrameStream::Sequence>(stream.end() - frame);
+        const std::size_t run = std::min(stream.contiguous_from(frame), left);
+        auto* data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stream.at(frame)));
+        runs.append(borrow({static_cast<py::ssize_t>(run * stream.frame_bytes())}, data, self));
+        frame += static_cast<FrameStream::Sequence>(run);
+    }
+    return runs;
+}
+
+void restart_stream(Replay& replay, std::size_t column, std::size_t env, std::uint32_t first) {
+    check_env(replay, env);
+    column_of(replay, column).stream(env).restart(first);
+}
+
+void append_frames(Replay& replay, std::size_t column, std::size_t env, const Contiguous<std::uint8_t>& frames) {
+    check_env(replay, env);
+    FrameStream& stream = column_of(replay, column).stream(env);
+    const auto bytes = static_cast<std::size_t>(frames.size());
+    if (bytes % stream.frame_bytes() != 0) {
+        throw std::invalid_argument("the saved frames are not a whole number of frames");
+    }
+    for (std::size_t offset = 0; offset < bytes; offset += stream.frame_bytes()) {
+        stream.append(reinterpret_cast<const std::byte*>(frames.data()) + offset);
+    }
+}
+
+/// References of the filled rows, shape (filled rows, 2, frames).
+py::array references(py::object self, std::size_t column) {
+    auto& replay = self.cast<Replay&>();
+    ObservationColumn& source = column_of(replay, column);
+    const auto rows = static_cast<py::ssize_t>(replay.ring().filled_slots() * replay.ring().n_envs());
+    return borrow({rows, 2, static_cast<py::ssize_t>(source.layout().frames)}, source.references().data(), self);
+}
+
+/// Restores references after the streams, refusing any that points outside its stream.
+void restore_references(Replay& replay, std::size_t column, const Contiguous<std::uint32_t>& saved) {
+    ObservationColumn& target = column_of(replay, column);
+    const std::size_t per_row = 2 * target.layout().frames;
+    const auto values = view(saved);
+    if (values.size() > target.references().size() || values.size() % per_row != 0) {
+        throw std::invalid_argument("the saved references do not belong to a ring of this capacity");
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const FrameStream& stream = target.stream(i / per_row % target.n_envs());
+        if (values[i] - stream.begin() >= stream.live_frames()) {
+            throw std::invalid_argument("a saved reference points to a frame that was not saved");
+        }
+    }
+    std::copy(values.begin(), values.end(), target.references().data());
+}
+
+py::tuple generator(const Replay& replay) {
+    const Philox& philox = replay.sampler().value().generator();
+    return py::make_tuple(philox.seed(), philox.counter());
+}
+
+void restore_sampler(Replay& replay, const Contiguous<double>& priorities, std::uint64_t seed, std::uint64_t counter) {
+    PrioritySampler& sampler = replay.sampler().value();
+    const auto values = view(priorities);
+    if (values.size() > sampler.rows()) {
+        throw std::invalid_argument("more priorities were saved than this ring has rows");
+    }
+    for (const double value : values) {
+        if (!(value >= 0.0 && value <= PrioritySampler::max_allowed)) {
+            throw std::invalid_argument("a saved priority is " + std::to_string(value) + ", outside [0, 1e100]");
+        }
+    }
+    sampler.clear();
+    sampler.restore(values);
+    sampler.set_generator(Philox(seed, counter));
+}
+
+/// Raw priorities of the filled rows; a view.
+py::array stored_priorities(py::object self) {
+    auto& replay = self.cast<Replay&>();
+    const auto rows = static_cast<py::ssize_t>(replay.ring().filled_slots() * replay.ring().n_envs());
+    return borrow({rows}, const_cast<double*>(replay.sampler().value().priorities()), self);
+}
+
+}  // namespace
+
+void register_replay_state(py::class_<Replay>& replay) {
+    replay.def("stream_frames", &stream_frames, py::arg("column"), py::arg("env"))
+        .def(
+            "stream_begin",
+            [](Replay& self, std::size_t column, std::size_t env) {
+                check_env(self, env);
+                return column_of(self, column).stream(env).begin();
+            },
+            py::arg("column"), py::arg("env"))
+        .def("restart_stream", &restart_stream, py::arg("column"), py::arg("env"), py::arg("first"))
+        .def("append_frames", &append_frames, py::arg("column"), py::arg("env"), py::arg("frames"))
+        .def("references", &references, py::arg("column"))
+        .def("restore_references", &restore_references, py::arg("column"), py::arg("saved"))
+        .def(
+            "restore_counters",
+            [](Replay& self, std::uint64_t steps, std::uint64_t first_step) {
+                self.ring().restore_counters(steps, first_step);
+            },
+            py::arg("steps"), py::arg("first_step"))
+        .def_property_readonly("generator", &generator, "(seed, counter) of the generator of prioritized draws.")
+        .def("restore_sampler", &restore_sampler, py::arg("priorities"), py::arg("seed"), py::arg("counter"))
+        .def_property_readonly("stored_priorities", &stored_priorities);
+}
+
+}  // namespace webscale::bindings

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+#include "webscale/priority_sampler.hpp"
+#include "webscale/transition_ring.hpp"
+
+namespace webscale {
+
+/// Where add() met a NaN or an infinity. `column` counts the observation columns.
+struct NonFinite {
+    std::size_t column;
+    Side side;
+    std::size_t env;
+    std::size_t element;
+};
+
+/// Destination arrays of gather(), each with one entry for each row asked for; null pointers are skipped.
+struct Batch {
+    std::span<std::byte* const> current;  // for each column
+    std::span<std::byte* const> next;
+    std::byte* actions = nullptr;
+    float* rewards = nullptr;
+    float* terminals = nullptr;  // done * (1 - timeout): what must not be bootstrapped
+    std::int64_t* ids = nullptr;
+};
+
+struct UpdateCounts {
+    std::size_t updated;
+    std::size_t stale;
+};
+
+/// A transition ring with an optional priority sampler, safe to use from many threads: adding, drawing and updating
+/// exclude everything else, gathering excludes only them. The arrays that the ring lends out as live views are outside
+/// this lock.
+class Replay {
+public:
+    Replay(std::size_t capacity, std::size_t n_envs, std::span<const ObservationLayout> columns,
+           std::size_t action_bytes);
+
+    /// Turns prioritized sampling on; rows already stored get equal priority. O(rows).
+    void prioritize(double alpha, std::uint64_t seed);
+
+    /// Stores a step. With `check_finite`, a NaN or infinity among floating-point observations is reported instead and
+    /// nothing is stored. With `withheld`, the new rows cannot be drawn until admit() is called for them.
+    std::optional<NonFinite> add(const Step& step, bool check_finite, bool withheld);
+
+    /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
+    /// same as `rows` otherwise). Throws std::out_of_range for a row that is not filled.
+    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch) const;
+
+    /// Draws rows by priority; see PrioritySampler::sample.
+    void draw(double beta, std::span<std::int64_t> rows, std::span<float> weights);
+
+    /// Sets raw priorities by id; ids whose transition was overwritten are counted and skipped.
+    UpdateCounts update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities);
+
+    /// Raw priorities by id, NaN where the transition was overwritten.
+    void priorities(std::span<const std::int64_t> ids, std::span<double> out) const;
+
+    /// Withdraws rows from prioritized drawing, or admits them at the largest priority stored.
+    void withdraw(std::span<const std::int64_t> rows);
+    void admit(std::span<const std::int64_t> rows);
+
+    void set_alpha(double alpha);
+    void clear();
+
+    TransitionRing& ring() noexcept { return ring_; }
+    const TransitionRing& ring() const noexcept { return ring_; }
+    std::optional<PrioritySampler>& sampler() noexcept { return sampler_; }
+    const std::optional<PrioritySampler>& sampler() const noexcept { return sampler_; }
+    std::size_t nbytes() const;
+
+private:
+    PrioritySampler& required_sampler();
+    const PrioritySampler& required_sampler() const;
+    void check_rows(std::span<const std::int64_t> rows) const;
+    std::optional<NonFinite> find_non_finite_in(const Step& step) const noexcept;
+
+    TransitionRing ring_;
+    std::optional<PrioritySampler> sampler_;
+    mutable std::shared_mutex mutex_;
+};
+
+}  // namespace webscale

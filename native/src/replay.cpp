@@ -1,0 +1,180 @@
+#include "webscale/replay.hpp"
+
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "webscale/finite.hpp"
+
+namespace webscale {
+
+namespace {
+
+std::vector<std::size_t> unsigned_rows(std::span<const std::int64_t> rows) {
+    return {rows.begin(), rows.end()};
+}
+
+}  // namespace
+
+Replay::Replay(std::size_t capacity, std::size_t n_envs, std::span<const ObservationLayout> columns,
+               std::size_t action_bytes)
+    : ring_(capacity, n_envs, columns, action_bytes) {}
+
+void Replay::prioritize(double alpha, std::uint64_t seed) {
+    const std::unique_lock lock(mutex_);
+    sampler_.emplace(ring_.rows(), alpha, seed);
+    std::vector<std::size_t> stored(ring_.filled_slots() * ring_.n_envs());
+    std::iota(stored.begin(), stored.end(), std::size_t{0});
+    sampler_->assign_max(stored);
+}
+
+PrioritySampler& Replay::required_sampler() {
+    if (!sampler_) {
+        throw std::logic_error("this replay has no priorities; build it with prioritized=True");
+    }
+    return *sampler_;
+}
+
+const PrioritySampler& Replay::required_sampler() const { return const_cast<Replay*>(this)->required_sampler(); }
+
+void Replay::check_rows(std::span<const std::int64_t> rows) const {
+    const auto filled = static_cast<std::int64_t>(ring_.filled_slots() * ring_.n_envs());
+    for (const std::int64_t row : rows) {
+        if (row < 0 || row >= filled) {
+            throw std::out_of_range("row " + std::to_string(row) + " is not stored: rows 0 to " +
+                                    std::to_string(filled - 1) + " are");
+        }
+    }
+}
+
+std::optional<NonFinite> Replay::find_non_finite_in(const Step& step) const noexcept {
+    for (std::size_t c = 0; c < ring_.columns().size(); ++c) {
+        const ObservationLayout& layout = ring_.columns()[c].layout();
+        const std::size_t elements = layout.row_bytes / element_bytes(layout.format);
+        for (const Side side : {Side::current, Side::next}) {
+            const std::byte* values = side == Side::current ? step.current[c] : step.next[c];
+            const std::size_t found = find_non_finite(values, elements * ring_.n_envs(), layout.format);
+            if (found != all_finite) {
+                return NonFinite{c, side, found / elements, found % elements};
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<NonFinite> Replay::add(const Step& step, bool check_finite, bool withheld) {
+    if (check_finite) {
+        if (const auto found = find_non_finite_in(step)) {
+            return found;
+        }
+    }
+    const std::unique_lock lock(mutex_);
+    std::vector<std::size_t> rows(sampler_ ? ring_.n_envs() : 0);
+    std::iota(rows.begin(), rows.end(), ring_.position() * ring_.n_envs());
+    ring_.add(step);
+    if (sampler_ && withheld) {
+        sampler_->assign(rows, std::vector<double>(rows.size(), 0.0));
+    } else if (sampler_) {
+        sampler_->assign_max(rows);
+    }
+    return std::nullopt;
+}
+
+void Replay::gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                    const Batch& batch) const {
+    const std::shared_lock lock(mutex_);
+    check_rows(rows);
+    check_rows(last_rows);
+    const auto first = unsigned_rows(rows);
+    const auto last = unsigned_rows(last_rows);
+    for (std::size_t c = 0; c < ring_.columns().size(); ++c) {
+        if (c < batch.current.size() && batch.current[c] != nullptr) {
+            ring_.columns()[c].gather(Side::current, first.data(), first.size(), batch.current[c]);
+        }
+        if (c < batch.next.size() && batch.next[c] != nullptr) {
+            ring_.columns()[c].gather(Side::next, last.data(), last.size(), batch.next[c]);
+        }
+    }
+    const std::size_t action_bytes = ring_.action_bytes();
+    for (std::size_t i = 0; i < first.size(); ++i) {
+        if (batch.actions != nullptr) {
+            std::memcpy(batch.actions + i * action_bytes, ring_.actions().data() + first[i] * action_bytes, action_bytes);
+        }
+        if (batch.ids != nullptr) {
+            batch.ids[i] = ring_.id_of(first[i]);
+        }
+        if (batch.rewards != nullptr) {
+            batch.rewards[i] = ring_.rewards()[last[i]];
+        }
+        if (batch.terminals != nullptr) {
+            batch.terminals[i] = ring_.dones()[last[i]] * (1.0f - ring_.timeouts()[last[i]]);
+        }
+    }
+}
+
+void Replay::draw(double beta, std::span<std::int64_t> rows, std::span<float> weights) {
+    const std::unique_lock lock(mutex_);
+    std::vector<std::size_t> drawn(rows.size());
+    required_sampler().sample(beta, drawn, weights);
+    std::copy(drawn.begin(), drawn.end(), rows.begin());
+}
+
+UpdateCounts Replay::update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities) {
+    const std::unique_lock lock(mutex_);
+    PrioritySampler& sampler = required_sampler();
+    std::vector<std::size_t> rows;
+    std::vector<double> values;
+    rows.reserve(ids.size());
+    values.reserve(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        // A withdrawn row stays withdrawn: feedback about a batch drawn before must not bring it back.
+        if (ring_.live(ids[i]) && sampler.priority(ring_.row_of(ids[i])) > 0.0) {
+            rows.push_back(ring_.row_of(ids[i]));
+            values.push_back(priorities[i]);
+        }
+    }
+    sampler.assign(rows, values);
+    return {rows.size(), ids.size() - rows.size()};
+}
+
+void Replay::priorities(std::span<const std::int64_t> ids, std::span<double> out) const {
+    const std::shared_lock lock(mutex_);
+    const PrioritySampler& sampler = required_sampler();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        out[i] = ring_.live(ids[i]) ? sampler.priority(ring_.row_of(ids[i])) : std::numeric_limits<double>::quiet_NaN();
+    }
+}
+
+void Replay::withdraw(std::span<const std::int64_t> rows) {
+    const std::unique_lock lock(mutex_);
+    check_rows(rows);
+    required_sampler().assign(unsigned_rows(rows), std::vector<double>(rows.size(), 0.0));
+}
+
+void Replay::admit(std::span<const std::int64_t> rows) {
+    const std::unique_lock lock(mutex_);
+    check_rows(rows);
+    required_sampler().assign_max(unsigned_rows(rows));
+}
+
+void Replay::set_alpha(double alpha) {
+    const std::unique_lock lock(mutex_);
+    required_sampler().set_alpha(alpha);
+}
+
+void Replay::clear() {
+    const std::unique_lock lock(mutex_);
+    ring_.clear();
+    if (sampler_) {
+        sampler_->clear();
+    }
+}
+
+std::size_t Replay::nbytes() const {
+    const std::shared_lock lock(mutex_);
+    return ring_.nbytes() + (sampler_ ? sampler_->nbytes() : 0);
+}
+
+}  // namespace webscale
