@@ -37,28 +37,31 @@ std::vector<std::size_t> row_bytes_of(const Replay& replay) {
     return bytes;
 }
 
-/// None, or (column, is_next, env, element) of the first non-finite observation, when nothing was stored.
+/// Stores as many steps as `rewards` has rows. None, or (column, is_next, row, element) of the first non-finite
+/// observation, when nothing was stored.
 py::object add(Replay& replay, const std::vector<py::array>& current, const std::vector<py::array>& next,
                const py::array& actions, const Contiguous<float>& rewards, const Contiguous<float>& dones,
                const Contiguous<float>& timeouts, bool check_finite, bool withheld) {
     const std::size_t n_envs = replay.ring().n_envs();
+    const std::size_t count = static_cast<std::size_t>(rewards.size()) / n_envs;
+    const std::size_t rows = count * n_envs;
     const auto row_bytes = row_bytes_of(replay);
-    const auto now = row_addresses(current, row_bytes, n_envs, "observations");
-    const auto later = row_addresses(next, row_bytes, n_envs, "next_observations");
-    require_bytes(actions, n_envs * replay.ring().action_bytes(), "actions");
-    require_bytes(rewards, n_envs * sizeof(float), "rewards");
-    require_bytes(dones, n_envs * sizeof(float), "dones");
-    require_bytes(timeouts, n_envs * sizeof(float), "timeouts");
+    const auto now = row_addresses(current, row_bytes, rows, "observations");
+    const auto later = row_addresses(next, row_bytes, rows, "next_observations");
+    require_bytes(actions, rows * replay.ring().action_bytes(), "actions");
+    require_bytes(rewards, rows * sizeof(float), "rewards");
+    require_bytes(dones, rows * sizeof(float), "dones");
+    require_bytes(timeouts, rows * sizeof(float), "timeouts");
     const Step step{now, later, bytes_of(actions), rewards.data(), dones.data(), timeouts.data()};
     std::optional<NonFinite> found;
     {
         const py::gil_scoped_release release;
-        found = replay.add(step, check_finite, withheld);
+        found = replay.add(step, count, check_finite, withheld);
     }
     if (!found) {
         return py::none();
     }
-    return py::make_tuple(found->column, found->side == Side::next, found->env, found->element);
+    return py::make_tuple(found->column, found->side == Side::next, found->row, found->element);
 }
 
 std::vector<std::byte*> destinations(std::vector<py::array>& arrays, const std::vector<std::size_t>& row_bytes,
@@ -146,6 +149,14 @@ Contiguous<double> priorities(const Replay& replay, const Contiguous<std::int64_
     return out;
 }
 
+Contiguous<std::int64_t> ids_of_rows(const Replay& replay, const Contiguous<std::int64_t>& rows) {
+    Contiguous<std::int64_t> ids(rows.size());
+    Batch batch;
+    batch.ids = ids.mutable_data();
+    replay.gather(view(rows), view(rows), batch);
+    return ids;
+}
+
 std::vector<py::ssize_t> shape_of(const Replay& replay) {
     return {static_cast<py::ssize_t>(replay.ring().capacity()), static_cast<py::ssize_t>(replay.ring().n_envs())};
 }
@@ -177,6 +188,7 @@ void register_replay(py::module_& module) {
              py::arg("next_observations"), py::arg("actions"), py::arg("rewards"), py::arg("terminals"), py::arg("ids"))
         .def("gather_observations", &gather_observations, py::arg("column"), py::arg("next"), py::arg("rows"),
              py::arg("out"))
+        .def("ids_of_rows", &ids_of_rows, py::arg("rows"))
         .def("draw", &draw, py::arg("count"), py::arg("beta"))
         .def("update_priorities", &update_priorities, py::arg("ids"), py::arg("priorities"))
         .def("priorities", &priorities, py::arg("ids"))
@@ -193,6 +205,7 @@ void register_replay(py::module_& module) {
         .def_property_readonly("steps", [](const Replay& self) { return self.ring().steps(); })
         .def_property_readonly("first_step", [](const Replay& self) { return self.ring().first_step(); })
         .def_property_readonly("nbytes", &Replay::nbytes)
+        .def_property_readonly("prioritized", [](const Replay& self) { return self.sampler().has_value(); })
         .def_property_readonly("max_priority",
                                [](const Replay& self) { return self.sampler() ? self.sampler()->max_priority() : 0.0; })
         .def_property_readonly("total_mass",

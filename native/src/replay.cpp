@@ -49,13 +49,13 @@ void Replay::check_rows(std::span<const std::int64_t> rows) const {
     }
 }
 
-std::optional<NonFinite> Replay::find_non_finite_in(const Step& step) const noexcept {
+std::optional<NonFinite> Replay::find_non_finite_in(const Step& first, std::size_t count) const noexcept {
     for (std::size_t c = 0; c < ring_.columns().size(); ++c) {
         const ObservationLayout& layout = ring_.columns()[c].layout();
         const std::size_t elements = layout.row_bytes / element_bytes(layout.format);
         for (const Side side : {Side::current, Side::next}) {
-            const std::byte* values = side == Side::current ? step.current[c] : step.next[c];
-            const std::size_t found = find_non_finite(values, elements * ring_.n_envs(), layout.format);
+            const std::byte* values = side == Side::current ? first.current[c] : first.next[c];
+            const std::size_t found = find_non_finite(values, elements * ring_.n_envs() * count, layout.format);
             if (found != all_finite) {
                 return NonFinite{c, side, found / elements, found % elements};
             }
@@ -64,20 +64,32 @@ std::optional<NonFinite> Replay::find_non_finite_in(const Step& step) const noex
     return std::nullopt;
 }
 
-std::optional<NonFinite> Replay::add(const Step& step, bool check_finite, bool withheld) {
+std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool check_finite, bool withheld) {
     if (check_finite) {
-        if (const auto found = find_non_finite_in(step)) {
+        if (const auto found = find_non_finite_in(first, count)) {
             return found;
         }
     }
+    std::vector<const std::byte*> current(first.current.begin(), first.current.end());
+    std::vector<const std::byte*> next(first.next.begin(), first.next.end());
+    const std::size_t n_envs = ring_.n_envs();
+    std::vector<std::size_t> rows(sampler_ ? n_envs : 0);
+    const std::vector<double> no_priority(rows.size(), 0.0);
     const std::unique_lock lock(mutex_);
-    std::vector<std::size_t> rows(sampler_ ? ring_.n_envs() : 0);
-    std::iota(rows.begin(), rows.end(), ring_.position() * ring_.n_envs());
-    ring_.add(step);
-    if (sampler_ && withheld) {
-        sampler_->assign(rows, std::vector<double>(rows.size(), 0.0));
-    } else if (sampler_) {
-        sampler_->assign_max(rows);
+    for (std::size_t i = 0; i < count; ++i) {
+        std::iota(rows.begin(), rows.end(), ring_.position() * n_envs);
+        ring_.add({current, next, first.actions + i * n_envs * ring_.action_bytes(), first.rewards + i * n_envs,
+                   first.dones + i * n_envs, first.timeouts + i * n_envs});
+        if (sampler_ && withheld) {
+            sampler_->assign(rows, no_priority);
+        } else if (sampler_) {
+            sampler_->assign_max(rows);
+        }
+        for (std::size_t c = 0; c < current.size(); ++c) {
+            const std::size_t step_bytes = ring_.columns()[c].layout().row_bytes * n_envs;
+            current[c] += step_bytes;
+            next[c] += step_bytes;
+        }
     }
     return std::nullopt;
 }

@@ -13,11 +13,11 @@
 
 namespace webscale {
 
-/// Where add() met a NaN or an infinity. `column` counts the observation columns.
+/// Where add() met a NaN or an infinity: `row` counts the observations given, step by step and env by env inside.
 struct NonFinite {
     std::size_t column;
     Side side;
-    std::size_t env;
+    std::size_t row;
     std::size_t element;
 };
 
@@ -47,9 +47,10 @@ public:
     /// Turns prioritized sampling on; rows already stored get equal priority. O(rows).
     void prioritize(double alpha, std::uint64_t seed);
 
-    /// Stores a step. With `check_finite`, a NaN or infinity among floating-point observations is reported instead and
-    /// nothing is stored. With `withheld`, the new rows cannot be drawn until admit() is called for them.
-    std::optional<NonFinite> add(const Step& step, bool check_finite, bool withheld);
+    /// Stores `count` steps, which lie one after another in each of the first one's arrays. With `check_finite`, a NaN
+    /// or infinity among floating-point observations is reported instead and nothing is stored. With `withheld`, the
+    /// new rows cannot be drawn until admit() is called for them.
+    std::optional<NonFinite> add(const Step& first, std::size_t count, bool check_finite, bool withheld);
 
     /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
     /// same as `rows` otherwise). Throws std::out_of_range for a row that is not filled.
@@ -81,7 +82,7 @@ private:
     PrioritySampler& required_sampler();
     const PrioritySampler& required_sampler() const;
     void check_rows(std::span<const std::int64_t> rows) const;
-    std::optional<NonFinite> find_non_finite_in(const Step& step) const noexcept;
+    std::optional<NonFinite> find_non_finite_in(const Step& first, std::size_t count) const noexcept;
 
     TransitionRing ring_;
     std::optional<PrioritySampler> sampler_;

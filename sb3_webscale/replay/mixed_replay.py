@@ -1,0 +1,184 @@
+"""A replay buffer whose batches mix imported history with online experience."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecNormalize
+
+from sb3_webscale.buffers import WebscaleReplayBuffer, WebscaleReplayBufferSamples
+from sb3_webscale.buffers.native_replay import as_ids
+from sb3_webscale.buffers.prioritization import SampledBatch, checked_td_errors
+from sb3_webscale.data.transitions import Transitions
+from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError
+from sb3_webscale.replay.online_ratio import parse_online_ratio
+
+__all__ = ["MixedReplayBuffer"]
+
+# Ids of history rows carry this bit, so that TD errors find their way back.
+_HISTORY_BIT = np.int64(1) << np.int64(62)
+
+
+class MixedReplayBuffer(WebscaleReplayBuffer):
+    """Online ring and protected history side by side; each batch holds an exact share of both.
+
+    History is never overwritten by online experience. A batch of B has ``round(ratio * B)`` online transitions, as far as
+    any are stored, and the rest from history. In prioritized mode each part is drawn by priority, and its importance
+    weights are divided by the largest of its part. Without history it is a :class:`WebscaleReplayBuffer`.
+
+    :param online_ratio: ``"linear"`` for min(1, 0.3 + 0.7 * progress), a number for a constant share,
+        ``{"start": ..., "end": ...}``, or a schedule object
+    :param total_timesteps: environment steps of the whole training, to which ``progress`` refers; None takes the progress
+        that the ``PriorityFeedback`` callback reports
+
+    Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        device: th.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        online_ratio: Any = "linear",
+        total_timesteps: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            buffer_size, observation_space, action_space, device, n_envs,
+            optimize_memory_usage, handle_timeout_termination, **options,
+        )  # fmt: skip
+        if total_timesteps is not None and total_timesteps < 1:
+            msg = f"total_timesteps is {total_timesteps}, but must be at least 1, or None"
+            raise InvalidInputError(msg)
+        self.online_ratio = parse_online_ratio(online_ratio)
+        self.total_timesteps = total_timesteps
+        self.history: WebscaleReplayBuffer | None = None
+        self._options = options
+
+    def load_history(self, transitions: Transitions) -> int:
+        """Keep ``transitions`` as the history, replacing an earlier one.
+
+        Continuous actions are scaled from the action space's bounds to [-1, 1], as SB3 stores them.
+
+        :param transitions: what a converter made of a log
+        :return: number of transitions kept
+        :raises DataError: when there are none, or their spaces are not the buffer's
+        """
+        self._check_transitions(transitions)
+        history = _History(
+            len(transitions), self.observation_space, self.action_space, self.device, 1, **self._options
+        )
+        history.add_steps(
+            transitions.observations,
+            transitions.next_observations,
+            _as_stored(transitions.actions, self.action_space),
+            transitions.rewards,
+            transitions.terminated | transitions.truncated,
+            transitions.truncated,
+        )
+        self.history = history
+        return len(transitions)
+
+    def _check_transitions(self, transitions: Transitions) -> None:
+        if len(transitions) == 0:
+            msg = "the history holds no transitions: look at its conversion report, or train without history"
+            raise DataError(msg)
+        for name in ("observation_space", "action_space"):
+            stored, given = getattr(self, name), getattr(transitions, name)
+            if type(stored) is not type(given) or stored.shape != given.shape or stored.dtype != given.dtype:
+                msg = f"{name} of the history is {given}, but the buffer's is {stored}: convert with a rule that fits the environment"
+                raise DataError(msg)
+
+    def set_progress(self, progress: float) -> None:
+        super().set_progress(progress)
+        if self.history is not None:
+            self.history.set_progress(progress)
+
+    @property
+    def online_share(self) -> float:
+        """Share of online rows that the schedule gives now."""
+        if self.total_timesteps is None:
+            return self.online_ratio(self._progress)
+        return self.online_ratio(self._steps_added / self.total_timesteps)
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None, *, replace: bool = True) -> Any:
+        history = self.history
+        if history is None:
+            return super().sample(batch_size, env, replace=replace)
+        online_rows = round(self.online_share * batch_size) if self.size() > 0 else 0
+        if online_rows == batch_size:
+            return super().sample(batch_size, env, replace=replace)
+        history.device = self.device
+        past = history.sample(batch_size - online_rows, env, replace=replace)
+        past = past._replace(indices=past.indices | int(_HISTORY_BIT))
+        if online_rows == 0:
+            batch = past
+        else:
+            batch = _joined(super().sample(online_rows, env, replace=replace), past)
+        if batch.weights is not None:
+            self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
+        return batch
+
+    def update_priorities(self, ids: Any, td_errors: Any) -> int:
+        ids = as_ids(ids)
+        values = checked_td_errors(td_errors, len(ids))  # all of them, before either part is changed
+        from_history = (ids & _HISTORY_BIT) != 0
+        if not from_history.any():
+            return super().update_priorities(ids, values)
+        if self.history is None:
+            msg = f"{int(from_history.sum())} ids belong to a history that is not loaded: call load_history() first"
+            raise BufferStateError(msg)
+        updated = self.history.update_priorities(ids[from_history] & ~_HISTORY_BIT, values[from_history])
+        return updated + super().update_priorities(ids[~from_history], values[~from_history])
+
+    def priorities(self, ids: Any) -> npt.NDArray[np.float64]:
+        ids = as_ids(ids)
+        from_history = (ids & _HISTORY_BIT) != 0
+        found = np.full(len(ids), np.nan)
+        found[~from_history] = super().priorities(ids[~from_history])
+        if from_history.any() and self.history is not None:
+            found[from_history] = self.history.priorities(ids[from_history] & ~_HISTORY_BIT)
+        return found
+
+    def statistics(self) -> dict[str, float]:
+        numbers = super().statistics() | {"online_share": self.online_share}
+        if self.history is not None:
+            numbers |= {f"history/{name}": value for name, value in self.history.statistics().items()}
+        return numbers
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + (self.history.nbytes if self.history is not None else 0)
+
+
+class _History(WebscaleReplayBuffer):
+    """Store of the history; a class of its own, so that its generator differs from the online ring's."""
+
+
+def _as_stored(actions: npt.NDArray[Any], space: spaces.Space[Any]) -> npt.NDArray[Any]:
+    if not isinstance(space, spaces.Box):
+        return actions
+    outside = (actions < space.low) | (actions > space.high)
+    if outside.any():
+        row = int(np.flatnonzero(outside.reshape(len(actions), -1).any(axis=1))[0])
+        msg = f"action {row} of the history is {actions[row]}, outside the action space {space}: clip or rescale it in the rule"
+        raise DataError(msg)
+    return 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
+
+
+def _joined(
+    online: WebscaleReplayBufferSamples, past: WebscaleReplayBufferSamples
+) -> WebscaleReplayBufferSamples:
+    parts = zip(online, past, strict=True)
+    return WebscaleReplayBufferSamples(
+        *(None if a is None or b is None else th.cat((a, b)) for a, b in parts)
+    )
