@@ -1,0 +1,1 @@
+"""Reproducibility: seeding, the identity of a run, its tracking, and re-running it to the same weights."""
