@@ -206,6 +206,7 @@ void register_replay(py::module_& module) {
         .def_property_readonly("first_step", [](const Replay& self) { return self.ring().first_step(); })
         .def_property_readonly("nbytes", &Replay::nbytes)
         .def_property_readonly("prioritized", [](const Replay& self) { return self.sampler().has_value(); })
+        .def_property_readonly("alpha", [](const Replay& self) { return self.sampler().value().alpha(); })
         .def_property_readonly("max_priority",
                                [](const Replay& self) { return self.sampler() ? self.sampler()->max_priority() : 0.0; })
         .def_property_readonly("total_mass",

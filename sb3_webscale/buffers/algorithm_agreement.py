@@ -34,9 +34,7 @@ def calling_algorithm() -> OffPolicyAlgorithm | None:
     return None
 
 
-def check_agreement(
-    algorithm: OffPolicyAlgorithm | None, buffer_name: str, n_steps: int, gamma: float
-) -> None:
+def check_agreement(algorithm: OffPolicyAlgorithm | None, buffer_name: str, n_steps: int, gamma: float) -> None:
     """
     :param algorithm: the algorithm that uses the buffer, or None when it is not one of SB3's
     :param buffer_name: class name of the buffer
@@ -51,7 +49,7 @@ def check_agreement(
     if wanted > 1 and wanted != n_steps:
         msg = (
             f"{name} has n_steps={wanted}, but its {buffer_name} has n_steps={n_steps}: SB3 does not pass n_steps to a "
-            f"buffer class chosen by the user. Write replay_buffer_kwargs=dict(n_steps={wanted}, gamma={algorithm.gamma})"
+            f"buffer class that the user chose. Write replay_buffer_kwargs=dict(n_steps={wanted}, gamma={algorithm.gamma})"
         )
         raise ConfigError(msg)
     if n_steps > 1 and algorithm.gamma != gamma:

@@ -21,7 +21,7 @@ class WebscaleDictReplayBuffer(NativeReplayBuffer, DictReplayBuffer):
     def __init__(
         self,
         buffer_size: int,
-        observation_space: spaces.Dict,
+        observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         device: th.device | str = "auto",
         n_envs: int = 1,

@@ -104,16 +104,12 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         :raises RuntimeError: when no episode has ended yet, as SB3's buffer does
         """
         if not replace:
-            msg = (
-                "replace=False is not available with HER, whose relabelled transitions repeat rows by design"
-            )
+            msg = "replace=False is not available with HER, whose relabelled transitions repeat rows by design"
             raise InvalidInputError(msg)
         self._ids_drawn = []
         if self.prioritization is None or not (self.ep_length > 0).any():
             samples = super().sample(batch_size, env)
-            return WebscaleDictReplayBufferSamples(
-                *samples[:6], indices=self.to_torch(np.concatenate(self._ids_drawn))
-            )
+            return WebscaleDictReplayBufferSamples(*samples[:6], indices=self.to_torch(np.concatenate(self._ids_drawn)))
         self._check_sample(batch_size, replace)
         rows, weights = self._replay.draw(batch_size, self.beta)
         # Stratified draws come in the order of the ring; which of them are relabelled must not depend on it.
@@ -123,19 +119,14 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         relabelled = int(self.her_ratio * batch_size)
         real = self._get_real_samples(slots[relabelled:], envs[relabelled:], env)
         virtual = self._get_virtual_samples(slots[:relabelled], envs[:relabelled], env)
-        joined_weights = self.to_torch(
-            np.concatenate([weights[relabelled:], weights[:relabelled]]).reshape(-1, 1)
-        )
+        joined_weights = self.to_torch(np.concatenate([weights[relabelled:], weights[:relabelled]]).reshape(-1, 1))
         ids = np.concatenate(self._ids_drawn)
         self._remember(ids, joined_weights)
         return WebscaleDictReplayBufferSamples(
-            observations={
-                key: th.cat((part, virtual.observations[key])) for key, part in real.observations.items()
-            },
+            observations={key: th.cat((part, virtual.observations[key])) for key, part in real.observations.items()},
             actions=th.cat((real.actions, virtual.actions)),
             next_observations={
-                key: th.cat((part, virtual.next_observations[key]))
-                for key, part in real.next_observations.items()
+                key: th.cat((part, virtual.next_observations[key])) for key, part in real.next_observations.items()
             },
             dones=th.cat((real.dones, virtual.dones)),
             rewards=th.cat((real.rewards, virtual.rewards)),
@@ -147,9 +138,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         self._note_ids(batch_indices, env_indices)
         return super()._get_real_samples(batch_indices, env_indices, env)
 
-    def _get_virtual_samples(
-        self, batch_indices: Any, env_indices: Any, env: VecNormalize | None = None
-    ) -> Any:
+    def _get_virtual_samples(self, batch_indices: Any, env_indices: Any, env: VecNormalize | None = None) -> Any:
         self._note_ids(batch_indices, env_indices)
         return super()._get_virtual_samples(batch_indices, env_indices, env)
 
@@ -164,9 +153,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
 
     def __getstate__(self) -> dict[str, Any]:
         state = NativeReplayBuffer.__getstate__(self)
-        del state["attributes"][
-            "env"
-        ]  # environments cannot be pickled in general; SB3 calls set_env() after loading
+        del state["attributes"]["env"]  # environments cannot be pickled in general; SB3 calls set_env() after loading
         state["attributes"]["_ids_drawn"] = []
         return state
 

@@ -57,20 +57,19 @@ class ObservationView:
         key = key if isinstance(key, tuple) else (key,)
         leading, trailing = key[:2], key[2:]
         if any(part is None or part is Ellipsis for part in leading):
-            return self.__array__()[key]
+            everything: npt.NDArray[Any] = self.__array__()[key]
+            return everything
         rows = self._rows(leading)
         found = self._read(rows.ravel()).reshape(*rows.shape, *self._layout.shape)
-        return (
-            found[(..., *trailing, *[slice(None)] * (len(self._layout.shape) - len(trailing)))]
-            if trailing
-            else found
-        )
+        if not trailing:
+            return found
+        rest = (slice(None),) * (len(self._layout.shape) - len(trailing))
+        selected: npt.NDArray[Any] = found[(Ellipsis, *trailing, *rest)]
+        return selected
 
     def _rows(self, leading: tuple[Any, ...]) -> npt.NDArray[np.int64]:
         slots, n_envs = self.shape[:2]
-        if len(leading) == 2 and not any(
-            isinstance(part, slice) or np.asarray(part).dtype == bool for part in leading
-        ):
+        if len(leading) == 2 and not any(isinstance(part, slice) or np.asarray(part).dtype == bool for part in leading):
             slot = _wrapped(leading[0], slots, "slot")
             env = _wrapped(leading[1], n_envs, "environment")
             return np.asarray(slot * n_envs + env)
@@ -106,4 +105,4 @@ def _wrapped(index: Any, length: int, name: str) -> npt.NDArray[np.int64]:
     if ((index < -length) | (index >= length)).any():
         msg = f"{name} index {index[(index < -length) | (index >= length)].ravel()[0]} is out of bounds for {length}"
         raise IndexError(msg)
-    return np.where(index < 0, index + length, index)
+    return np.asarray(np.where(index < 0, index + length, index))

@@ -87,8 +87,8 @@ class FeedbackWatch:
         if self._waiting >= self.patience and not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self.patience} batches were sampled by priority, but no TD error came back, so priorities stay as they "
-                "were: pass callback=PriorityFeedback() to learn(), or call update_priorities() after each update",
+                f"{self.patience} batches were sampled by priority, but no TD error came back, so priorities stay as "
+                "they were: pass callback=PriorityFeedback() to learn(), or call update_priorities() after each update",
                 stacklevel=4,
             )
 
@@ -107,15 +107,14 @@ def checked_td_errors(td_errors: Any, count: int) -> npt.NDArray[np.float64]:
     values = td_errors.detach().cpu().numpy() if isinstance(td_errors, th.Tensor) else np.asarray(td_errors)
     values = values.astype(np.float64).ravel()
     if len(values) != count:
-        msg = (
-            f"td_errors has {len(values)} elements, but there are {count} ids: give one TD error for each id"
-        )
+        msg = f"td_errors has {len(values)} elements, but there are {count} ids: give one TD error for each id"
         raise InvalidInputError(msg)
     bad = np.flatnonzero(~((values >= 0.0) & (values <= _MAX_TD_ERROR)))
     if len(bad):
         msg = (
-            f"td_errors[{bad[0]}] is {values[bad[0]]} ({len(bad)} of {count} are like it), but a priority must be finite and "
-            "not negative: pass absolute TD errors, and look for a diverged loss if they are NaN. No priority was changed"
+            f"td_errors[{bad[0]}] is {values[bad[0]]} ({len(bad)} of {count} are like it), but a priority must be finite "
+            "and not negative: pass absolute TD errors, and look for a diverged loss if they are NaN. No priority was "
+            "changed"
         )
         raise InvalidInputError(msg)
     return values

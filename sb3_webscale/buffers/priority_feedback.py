@@ -1,9 +1,9 @@
 """Prioritized replay for stock SB3 algorithms: importance weights into the loss, TD errors back out.
 
 SB3's algorithms neither return TD errors nor take importance weights. Both pass through one place: the gradient of the
-loss with respect to the critic's output. For a loss that is a mean over the batch of a function of (output - target), row
-i of that gradient is proportional to the TD error of transition i (clipped to 1 by a Huber loss), and scaling it by w_i is
-exactly what weighting transition i's loss by w_i does to every parameter.
+loss with respect to the critic's output. For a loss that is a mean over the batch of a function of (output - target),
+row i of that gradient is proportional to the TD error of transition i (clipped to 1 by a Huber loss), and scaling it
+by w_i is exactly what weighting transition i's loss by w_i does to every parameter.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["PriorityFeedback"]
 class PriorityFeedback(BaseCallback):
     """Callback that makes ``prioritized=True`` effective in ``learn()``.
 
-    It attaches to the critic (``q_net``, ``quantile_net`` or ``critic``) while gradients are computed. The TD error handed
-    back is the mean over critics of |Q - target| for DQN (clipped at 1 by its Huber loss), SAC, TD3, DDPG and CrossQ. For
-    QR-DQN and TQC it is the mean over quantiles (and critics) of the slope of the quantile Huber loss. The actor's update is
-    untouched.
+    It attaches to the critic (``q_net``, ``quantile_net`` or ``critic``) while gradients are computed. The TD error
+    handed back is the mean over critics of |Q - target| for DQN (clipped at 1 by its Huber loss), SAC, TD3, DDPG and
+    CrossQ. For QR-DQN and TQC it is the mean over quantiles (and critics) of the slope of the quantile Huber loss. The
+    actor's update is untouched.
 
     It also tells the buffer how far training is, which moves beta.
     """
@@ -90,8 +90,8 @@ def _native_buffer(model: BaseAlgorithm) -> NativeReplayBuffer:
     buffer = getattr(model, "replay_buffer", None)
     if not isinstance(buffer, NativeReplayBuffer):
         msg = (
-            f"PriorityFeedback needs a replay buffer of sb3_webscale, but {type(model).__name__} has {type(buffer).__name__}: "
-            "write replay_buffer_class=WebscaleReplayBuffer"
+            f"PriorityFeedback needs a replay buffer of sb3_webscale, but {type(model).__name__} has "
+            f"{type(buffer).__name__}: write replay_buffer_class=WebscaleReplayBuffer"
         )
         raise ConfigError(msg)
     return buffer
@@ -115,9 +115,7 @@ class _CriticLink:
         if any(isinstance(value, th.Tensor) and value.requires_grad for value in inputs[1:]):
             return  # the actor's pass: its actions carry gradients
         outputs = output if isinstance(output, tuple) else (output,)
-        self._buffer.last_batch = (
-            None  # one weighting for each sampled batch, whatever else passes through the critic
-        )
+        self._buffer.last_batch = None  # one weighting for each sampled batch, whatever else passes through the critic
         collector = _TdErrorCollector(self._buffer, batch, len(outputs), self._scale)
         for values in outputs:
             values.register_hook(collector.on_gradient)
@@ -141,9 +139,7 @@ class _TdErrorCollector:
             assert isinstance(self._total, th.Tensor)
             self._buffer.update_priorities(self._batch.ids, self._total * (size * self._scale))
         weights = self._batch.weights
-        if (
-            len(gradient) == 2 * size
-        ):  # CrossQ passes next states through the critic too; no loss hangs on them
+        if len(gradient) == 2 * size:  # CrossQ passes next states through the critic too; no loss hangs on them
             weights = th.cat((weights, weights))
         return gradient * weights.reshape(-1, *[1] * (gradient.dim() - 1))
 
@@ -161,6 +157,6 @@ def _td_scale(model: BaseAlgorithm) -> float:
     """Factor between batch size times the gradient and the TD error, from each algorithm's loss."""
     if isinstance(model, TD3):  # DDPG too: a sum of mean squared errors without the half that SAC has
         return 0.5
-    if getattr(model, "quantile_net", None) is not None:  # QR-DQN sums over quantiles
-        return 1.0 / float(model.n_quantiles)
+    if isinstance(getattr(model, "quantile_net", None), th.nn.Module):  # QR-DQN sums over quantiles
+        return 1.0 / float(model.n_quantiles)  # type: ignore[attr-defined]
     return 1.0

@@ -22,10 +22,12 @@ def native_seed(seed: int | None, purpose: str) -> int:
     digest = hashlib.blake2b(purpose.encode(), digest_size=8)
     if seed is not None:
         if not 0 <= seed < 2**64:
-            msg = f"seed is {seed}, but must lie in [0, 2**64): pass a non-negative integer, or None to follow SB3's seed"
+            msg = (
+                f"seed is {seed}, but must lie in [0, 2**64): pass a non-negative integer, or None to follow SB3's seed"
+            )
             raise InvalidInputError(msg)
         digest.update(int(seed).to_bytes(8, "little"))
     else:
-        state = np.random.get_state(legacy=False)["state"]  # type: ignore[call-overload]  # noqa: NPY002
+        state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
         digest.update(state["key"].tobytes() + int(state["pos"]).to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")

@@ -32,6 +32,10 @@ class ObservationLayout:
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
+    def named(self, name: str) -> str:
+        """``name``, with the key for a part of a Dict space."""
+        return name if self.key is None else f"{name}[{self.key!r}]"
+
     @property
     def row_bytes(self) -> int:
         """Bytes of one observation."""
@@ -87,11 +91,14 @@ def action_layout(space: spaces.Space[object]) -> ActionLayout:
     :raises InvalidInputError: when the space cannot be stored
     """
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        msg = f"action_space is {space}, which a replay buffer cannot store: use Box, Discrete, MultiDiscrete or MultiBinary"
+        msg = f"action_space is {space}, which cannot be stored: use Box, Discrete, MultiDiscrete or MultiBinary"
         raise InvalidInputError(msg)
     _refuse_nested(space, "action_space")
     if isinstance(space, spaces.MultiBinary) and len(space.shape) != 1:
-        msg = f"action_space is {space}, but SB3 takes MultiBinary actions of one axis only: use MultiBinary({math.prod(space.shape)})"
+        flat_size = math.prod(space.shape)
+        msg = (
+            f"action_space is {space}, but SB3 takes MultiBinary actions of one axis only: use MultiBinary({flat_size})"
+        )
         raise InvalidInputError(msg)
     dtype = np.dtype(space.dtype)
     return ActionLayout(get_action_dim(space), np.dtype(np.float32) if dtype == np.float64 else dtype)

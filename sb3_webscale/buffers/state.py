@@ -42,7 +42,12 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     }
     if replay.prioritized:
         seed, counter = replay.generator
-        state["priorities"] = {"raw": replay.stored_priorities, "seed": seed, "counter": counter}
+        state["priorities"] = {
+            "alpha": replay.alpha,
+            "raw": replay.stored_priorities,
+            "seed": seed,
+            "counter": counter,
+        }
     return state
 
 
@@ -55,7 +60,8 @@ def restore_native(replay: _native.Replay, state: dict[str, Any]) -> None:
     """
     try:
         for name in ("actions", "rewards", "dones", "timeouts"):
-            getattr(replay, name)[: len(state[name])] = state.pop(name)
+            values = state.pop(name)
+            getattr(replay, name)[: len(values)] = values
         for column, saved in enumerate(state.pop("columns")):
             for env, stream in enumerate(saved["streams"]):
                 replay.restart_stream(column, env, stream["begin"])
@@ -66,6 +72,7 @@ def restore_native(replay: _native.Replay, state: dict[str, Any]) -> None:
         replay.restore_counters(state["steps"], state["first_step"])
         if "priorities" in state:
             saved = state.pop("priorities")
+            replay.prioritize(saved["alpha"], saved["seed"])
             replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])
     except (KeyError, TypeError, ValueError) as error:
         msg = f"the saved replay buffer is damaged: {error}. Use another copy of the file"

@@ -26,14 +26,14 @@ _HISTORY_BIT = np.int64(1) << np.int64(62)
 class MixedReplayBuffer(WebscaleReplayBuffer):
     """Online ring and protected history side by side; each batch holds an exact share of both.
 
-    History is never overwritten by online experience. A batch of B has ``round(ratio * B)`` online transitions, as far as
-    any are stored, and the rest from history. In prioritized mode each part is drawn by priority, and its importance
+    History is never overwritten by online experience. A batch of B has ``round(ratio * B)`` online transitions, once any
+    are stored, and the rest from history. In prioritized mode each part is drawn by priority, and its importance
     weights are divided by the largest of its part. Without history it is a :class:`WebscaleReplayBuffer`.
 
     :param online_ratio: ``"linear"`` for min(1, 0.3 + 0.7 * progress), a number for a constant share,
         ``{"start": ..., "end": ...}``, or a schedule object
-    :param total_timesteps: environment steps of the whole training, to which ``progress`` refers; None takes the progress
-        that the ``PriorityFeedback`` callback reports
+    :param total_timesteps: environment steps of the whole training, to which ``progress`` refers; None takes the
+        progress that the ``PriorityFeedback`` callback reports
 
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
     """
@@ -74,16 +74,14 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         :raises DataError: when there are none, or their spaces are not the buffer's
         """
         self._check_transitions(transitions)
-        history = _History(
-            len(transitions), self.observation_space, self.action_space, self.device, 1, **self._options
-        )
+        history = _History(len(transitions), self.observation_space, self.action_space, self.device, 1, **self._options)
         history.add_steps(
             transitions.observations,
             transitions.next_observations,
             _as_stored(transitions.actions, self.action_space),
             transitions.rewards,
             transitions.terminated | transitions.truncated,
-            transitions.truncated,
+            transitions.truncated.astype(np.float32),
         )
         self.history = history
         return len(transitions)
@@ -95,7 +93,9 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         for name in ("observation_space", "action_space"):
             stored, given = getattr(self, name), getattr(transitions, name)
             if type(stored) is not type(given) or stored.shape != given.shape or stored.dtype != given.dtype:
-                msg = f"{name} of the history is {given}, but the buffer's is {stored}: convert with a rule that fits the environment"
+                msg = (
+                    f"{name} of the history is {given}, but the buffer's is {stored}: convert with a rule that fits it"
+                )
                 raise DataError(msg)
 
     def set_progress(self, progress: float) -> None:
@@ -170,15 +170,11 @@ def _as_stored(actions: npt.NDArray[Any], space: spaces.Space[Any]) -> npt.NDArr
     outside = (actions < space.low) | (actions > space.high)
     if outside.any():
         row = int(np.flatnonzero(outside.reshape(len(actions), -1).any(axis=1))[0])
-        msg = f"action {row} of the history is {actions[row]}, outside the action space {space}: clip or rescale it in the rule"
+        msg = f"action {row} of the history is {actions[row]}, outside {space}: clip or rescale it in the rule"
         raise DataError(msg)
-    return 2.0 * (actions - space.low) / (space.high - space.low) - 1.0
+    return np.asarray(2.0 * (actions - space.low) / (space.high - space.low) - 1.0)
 
 
-def _joined(
-    online: WebscaleReplayBufferSamples, past: WebscaleReplayBufferSamples
-) -> WebscaleReplayBufferSamples:
-    parts = zip(online, past, strict=True)
-    return WebscaleReplayBufferSamples(
-        *(None if a is None or b is None else th.cat((a, b)) for a, b in parts)
-    )
+def _joined(online: WebscaleReplayBufferSamples, past: WebscaleReplayBufferSamples) -> WebscaleReplayBufferSamples:
+    parts: Any = zip(online, past, strict=True)
+    return WebscaleReplayBufferSamples(*(None if a is None else th.cat((a, b)) for a, b in parts))
