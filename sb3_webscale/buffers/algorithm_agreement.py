@@ -49,7 +49,7 @@ def check_agreement(algorithm: OffPolicyAlgorithm | None, buffer_name: str, n_st
     if wanted > 1 and wanted != n_steps:
         msg = (
             f"{name} has n_steps={wanted}, but its {buffer_name} has n_steps={n_steps}: SB3 does not pass n_steps to a "
-            f"buffer class that the user chose. Write replay_buffer_kwargs=dict(n_steps={wanted}, gamma={algorithm.gamma})"
+            f"custom buffer class. Write replay_buffer_kwargs=dict(n_steps={wanted}, gamma={algorithm.gamma})"
         )
         raise ConfigError(msg)
     if n_steps > 1 and algorithm.gamma != gamma:

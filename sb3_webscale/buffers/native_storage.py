@@ -68,9 +68,10 @@ class NativeStorage(ReplayBuffer):
         expected = rows * (frame_bytes + self._action_layout.dim * self._action_layout.dtype.itemsize + 12)
         available = psutil.virtual_memory().available
         if expected > available:
+            fitting = int(rows * available / expected)
             warnings.warn(
                 f"a full {type(self).__name__} of {rows} transitions needs at least {expected / 1e9:.2f} GB, "
-                f"but {available / 1e9:.2f} GB are available: a buffer_size of {int(rows * available / expected)} would fit",
+                f"but {available / 1e9:.2f} GB are available: a buffer_size of {fitting} would fit",
                 stacklevel=2,
             )
 
@@ -281,8 +282,8 @@ class NativeStorage(ReplayBuffer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if state.get("format") != FORMAT:
             msg = (
-                f"this {type(self).__name__} was saved in format {state.get('format')!r}, but this version reads format "
-                f"{FORMAT}: load it with the version that wrote it and save it again"
+                f"this {type(self).__name__} was saved in format {state.get('format')!r}, but this version reads "
+                f"format {FORMAT}: load it with the version that wrote it and save it again"
             )
             raise SnapshotFormatError(msg)
         self.__dict__.update(state["attributes"])

@@ -63,8 +63,8 @@ class ObservationView:
         found = self._read(rows.ravel()).reshape(*rows.shape, *self._layout.shape)
         if not trailing:
             return found
-        rest = (slice(None),) * (len(self._layout.shape) - len(trailing))
-        selected: npt.NDArray[Any] = found[(Ellipsis, *trailing, *rest)]
+        index = (Ellipsis, *trailing, *[slice(None)] * (len(self._layout.shape) - len(trailing)))
+        selected: npt.NDArray[Any] = found[index]
         return selected
 
     def _rows(self, leading: tuple[Any, ...]) -> npt.NDArray[np.int64]:

@@ -112,7 +112,7 @@ def checked_td_errors(td_errors: Any, count: int) -> npt.NDArray[np.float64]:
     bad = np.flatnonzero(~((values >= 0.0) & (values <= _MAX_TD_ERROR)))
     if len(bad):
         msg = (
-            f"td_errors[{bad[0]}] is {values[bad[0]]} ({len(bad)} of {count} are like it), but a priority must be finite "
+            f"td_errors[{bad[0]}] is {values[bad[0]]} ({len(bad)} of {count} are bad), but a priority must be finite "
             "and not negative: pass absolute TD errors, and look for a diverged loss if they are NaN. No priority was "
             "changed"
         )

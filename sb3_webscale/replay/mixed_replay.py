@@ -26,8 +26,8 @@ _HISTORY_BIT = np.int64(1) << np.int64(62)
 class MixedReplayBuffer(WebscaleReplayBuffer):
     """Online ring and protected history side by side; each batch holds an exact share of both.
 
-    History is never overwritten by online experience. A batch of B has ``round(ratio * B)`` online transitions, once any
-    are stored, and the rest from history. In prioritized mode each part is drawn by priority, and its importance
+    History is never overwritten by online experience. A batch of B has ``round(ratio * B)`` online transitions, once
+    any are stored, and the rest from history. In prioritized mode each part is drawn by priority, and its importance
     weights are divided by the largest of its part. Without history it is a :class:`WebscaleReplayBuffer`.
 
     :param online_ratio: ``"linear"`` for min(1, 0.3 + 0.7 * progress), a number for a constant share,
@@ -177,4 +177,5 @@ def _as_stored(actions: npt.NDArray[Any], space: spaces.Space[Any]) -> npt.NDArr
 
 def _joined(online: WebscaleReplayBufferSamples, past: WebscaleReplayBufferSamples) -> WebscaleReplayBufferSamples:
     parts: Any = zip(online, past, strict=True)
-    return WebscaleReplayBufferSamples(*(None if a is None else th.cat((a, b)) for a, b in parts))
+    joined: Any = (None if a is None else th.cat((a, b)) for a, b in parts)
+    return WebscaleReplayBufferSamples(*joined)
