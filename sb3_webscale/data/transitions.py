@@ -73,10 +73,19 @@ class Transitions:
     report: ConversionReport
 
     def __post_init__(self) -> None:
-        for name in ("next_observations", "actions", "rewards", "terminated", "truncated", "episode_ids", "propensities"):
+        for name in (
+            "next_observations",
+            "actions",
+            "rewards",
+            "terminated",
+            "truncated",
+            "episode_ids",
+            "propensities",
+        ):
             array = getattr(self, name)
             if array is not None and len(array) != len(self.observations):
-                msg = f"{name} has {len(array)} rows but observations has {len(self.observations)}; give one row per transition"
+                sizes = f"{name} has {len(array)} rows but observations has {len(self.observations)}"
+                msg = f"{sizes}; give one row per transition"
                 raise DataError(msg)
 
     def __len__(self) -> int:
