@@ -64,6 +64,9 @@ def observation_layouts(space: spaces.Space[object]) -> list[ObservationLayout]:
     :raises InvalidInputError: when the space, or one inside the Dict, cannot be stored
     """
     if isinstance(space, spaces.Dict):
+        if not space.spaces:
+            msg = "observation_space is a Dict without keys, so there is nothing to store: give it at least one"
+            raise InvalidInputError(msg)
         return [_array_layout(key, part, f"observation_space[{key!r}]") for key, part in space.spaces.items()]
     return [_array_layout(None, space, "observation_space")]
 
