@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeGuard
 
 import pluggy
 
@@ -135,7 +135,7 @@ class PluginManager:
             self._failures.append(PluginFailure(name, "register", PluginError(problem)))
             return
         plugin = candidates[0]
-        if isinstance(plugin, EntryPoint):
+        if _is_entry_point(plugin):
             try:
                 plugin = plugin.load()
             except Exception as error:
@@ -179,8 +179,13 @@ class PluginManager:
             registry.withdraw(name)
 
 
+def _is_entry_point(candidate: object) -> TypeGuard[EntryPoint]:
+    """Once the backport ``importlib_metadata`` is imported, as MLflow does, the standard library gives its class."""
+    return all(hasattr(candidate, name) for name in ("name", "group", "value", "load"))
+
+
 def _origin(candidate: object) -> str:
-    if not isinstance(candidate, EntryPoint):
+    if not _is_entry_point(candidate):
         return "given to PluginManager.load"
     if candidate.dist is None:
         return candidate.value
