@@ -27,7 +27,8 @@ from sb3_webscale.errors import InvalidInputError
 
 __all__ = ["Estimate", "OffPolicyReport", "estimate_policy_value"]
 
-_SUM_TOLERANCE = 1e-6
+# Wide enough for rows that were normalised in 32-bit floats.
+_SUM_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def estimate_policy_value(
     """Estimate the mean reward per decision of a policy on a log that it did not make.
 
     The intervals are percentile bootstrap intervals over whole episodes. For DR the reward model is fitted once, so
-    its own uncertainty is not in the interval. Few clicks or a small effective sample size make every interval rough.
+    its own uncertainty is not in the interval. Few rewards or a small effective sample size make every interval rough:
+    where no event with a weight has a reward, IPS and SNIPS are 0 with the interval [0, 0], which proves nothing.
 
     :param events: logged decisions with propensities and a Discrete action space
     :param target_probabilities: float64 (n, n_actions); row i is the target policy's distribution in event i's state
@@ -174,7 +176,10 @@ def _estimates(totals: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.floa
 
 def _check_events(events: LoggedEvents) -> npt.NDArray[np.float64]:
     if events.propensities is None:
-        msg = "events.propensities is None; off-policy estimates need the logging policy's probabilities: give the rule a propensity"
+        msg = (
+            "events.propensities is None; off-policy estimates need the logging policy's probabilities: "
+            "give the rule a propensity"
+        )
         raise InvalidInputError(msg)
     if not isinstance(events.action_space, spaces.Discrete):
         msg = f"events.action_space = {events.action_space} is not Discrete; these estimators are for discrete actions"
@@ -199,7 +204,8 @@ def _check_target(events: LoggedEvents, target_probabilities: Any) -> npt.NDArra
     wrong = np.argwhere(~(target >= 0.0))
     if len(wrong):
         event, action = wrong[0]
-        msg = f"target_probabilities[{event}, {action}] = {target[event, action]} is not a probability; give numbers in [0, 1]"
+        value = target[event, action]
+        msg = f"target_probabilities[{event}, {action}] = {value} is not a probability; give numbers in [0, 1]"
         raise InvalidInputError(msg)
     totals = target.sum(axis=1)
     rows = np.flatnonzero(~(np.abs(totals - 1.0) <= _SUM_TOLERANCE))
