@@ -6,9 +6,9 @@ import argparse
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
+from sb3_webscale.commands.console import make_console
 from sb3_webscale.errors import ConfigError
 from sb3_webscale.experiments.class_paths import nearest
 from sb3_webscale.experiments.results import comparison_table
@@ -49,7 +49,7 @@ def list_command(arguments: argparse.Namespace) -> None:
             "" if reward is None else f"{reward:.5g}",
             run.data.tags.get(WEIGHTS_TAG, "")[:16],
         )
-    Console(soft_wrap=True).print(table)
+    make_console().print(table)
 
 
 def compare_command(arguments: argparse.Namespace) -> None:
@@ -65,7 +65,8 @@ def compare_command(arguments: argparse.Namespace) -> None:
     if not arguments.all:
         rows = {name: values for name, values in rows.items() if len(set(values)) > 1}
     title = "all lines, * where the runs differ" if arguments.all else "lines that differ"
-    Console().print(comparison_table(title, [f"{run.info.run_name}\n{run.info.run_id[:12]}" for run in runs], rows))
+    headings = [f"{run.info.run_name}\n{run.info.run_id[:12]}" for run in runs]
+    make_console().print(comparison_table(title, headings, rows))
 
 
 def reproduce_command(arguments: argparse.Namespace) -> None:
@@ -75,7 +76,7 @@ def reproduce_command(arguments: argparse.Namespace) -> None:
     """
     from sb3_webscale.reproducibility.reproduce import reproduce
 
-    console = Console(soft_wrap=True)
+    console = make_console()
     done = reproduce(
         connect(arguments.tracking_uri),
         arguments.run_id,

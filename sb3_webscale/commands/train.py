@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
+from sb3_webscale.commands.console import make_console
 from sb3_webscale.experiments.config import load_config
 from sb3_webscale.experiments.results import result_table
 from sb3_webscale.experiments.trainer import train
@@ -21,7 +20,7 @@ def train_command(arguments: argparse.Namespace) -> None:
 
     :param arguments: parsed command line
     """
-    console = Console()
+    console = make_console()
     config = load_config(
         arguments.config,
         env_id=arguments.env,

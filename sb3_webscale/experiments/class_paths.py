@@ -13,6 +13,8 @@ from sb3_webscale.errors import ConfigError
 
 __all__ = ["BUFFER_CLASSES", "ClassReference", "load_class", "nearest", "parse_references"]
 
+_LISTED_NAMES = 40
+
 BUFFER_CLASSES = {
     "WebscaleReplayBuffer": "sb3_webscale.WebscaleReplayBuffer",
     "WebscaleDictReplayBuffer": "sb3_webscale.WebscaleDictReplayBuffer",
@@ -44,9 +46,13 @@ class ClassReference:
 
 
 def nearest(name: str, valid: Mapping[str, Any] | list[str]) -> str:
-    """:return: ``did you mean 'x'?`` for the closest valid name, else the list of all valid names"""
+    """:return: ``did you mean 'x'?`` for the closest valid name, else the valid names, as far as they fit a message"""
     close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"valid names: {', '.join(sorted(valid))}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    names = sorted(valid)
+    more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES else ""
+    return f"valid names: {', '.join(names[:_LISTED_NAMES])}{more}"
 
 
 def load_class(path: str, where: str, short_names: Mapping[str, str] | None = None) -> Any:

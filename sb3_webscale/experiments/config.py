@@ -92,7 +92,8 @@ class RunConfig(_Section):
     :param n_timesteps: environment steps, over all environments together
     :param policy: policy name of the algorithm, or dotted path of a class
     :param hyperparameters: checked keyword arguments of the algorithm's constructor
-    :param env_kwargs: keyword arguments of ``gymnasium.make``
+    :param env_kwargs: keyword arguments of ``gymnasium.make``; a text that starts with ``./`` or ``../`` is a path
+        relative to the configuration file
     :param env_wrapper: wrappers of each environment, innermost first
     :param vec_env_wrapper: wrappers of the vectorised environment, innermost first
     :param vec_env: environments in this process one after another, or each in a process of its own
@@ -144,6 +145,13 @@ class RunConfig(_Section):
     def as_yaml(self) -> str:
         """:return: a configuration file that loads as this run"""
         return yaml.safe_dump({self.env_id: self.block}, sort_keys=True, allow_unicode=True)
+
+    def resolved_env_kwargs(self) -> dict[str, Any]:
+        """:return: ``env_kwargs``, with texts that start with ``./`` or ``../`` made absolute paths"""
+        return {
+            key: self.resolve(value) if isinstance(value, str) and value.startswith(("./", "../")) else value
+            for key, value in self.env_kwargs.items()
+        }
 
     def resolve(self, address: str) -> str:
         """:return: a path of this configuration made absolute; an address with a scheme is left as it is"""

@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv,
 
 from sb3_webscale.errors import ConfigError, MissingExtraError
 from sb3_webscale.experiments.class_paths import nearest
+from sb3_webscale.experiments.installed_plugins import installed_plugins
 from sb3_webscale.reproducibility.deterministic_env import DeterministicEnv
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ def register_environment(env_id: str) -> None:
     if env_id.startswith("ALE/") or "NoFrameskip-" in env_id:
         _register_atari(env_id)
     else:
-        from sb3_webscale.plugins import PluginManager
-
-        PluginManager.load()
+        installed_plugins()
     if env_id not in gym.registry:
         msg = (
             f"env = {env_id!r} is not registered with Gymnasium, nor by a plugin; {nearest(env_id, dict(gym.registry))}"
@@ -75,7 +74,7 @@ class _EnvironmentMaker:
 
     def __call__(self) -> gym.Env[Any, Any]:
         register_environment(self.config.env_id)
-        env = self._build(gym.make, "env_kwargs", self.config.env_id, **self.config.env_kwargs)
+        env = self._build(gym.make, "env_kwargs", self.config.env_id, **self.config.resolved_env_kwargs())
         env = self._build(Monitor, "monitor_kwargs", env, **self.config.monitor_kwargs)
         for i, reference in enumerate(self.config.env_wrapper):
             where = f"env_wrapper[{i}]"

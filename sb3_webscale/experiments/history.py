@@ -7,39 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
-from sb3_webscale.errors import ConfigError, DataError
-from sb3_webscale.experiments.class_paths import nearest
+from sb3_webscale.data import Rule, RuleConverter
+from sb3_webscale.errors import DataError
+from sb3_webscale.experiments.installed_plugins import installed_plugins
 
 if TYPE_CHECKING:
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-    from sb3_webscale.data.transitions import Transitions
+    from sb3_webscale.data import Converter, Transitions
     from sb3_webscale.experiments.config import DataConfig, OffPolicyEvaluationConfig, RunConfig
 
 __all__ = ["check_spaces", "data_fingerprints", "load_history", "open_converter"]
 
 
-def open_converter(section: DataConfig | OffPolicyEvaluationConfig, config: RunConfig) -> Any:
+def open_converter(section: DataConfig | OffPolicyEvaluationConfig, config: RunConfig) -> Converter:
     """Find what converts a log.
 
     :param section: names a plugin's converter or the path of a rule
     :param config: the run, to whose directory paths are relative
-    :raises ConfigError: when no plugin registers the converter
+    :raises PluginError: when no plugin registers the converter
     """
     if section.rule is not None:
-        from sb3_webscale.data import Rule, RuleConverter
-
         return RuleConverter(Rule.from_yaml(Path(config.resolve(section.rule))))
-    from sb3_webscale.plugins import PluginManager
-
-    converters = PluginManager.load().converters
-    if section.converter not in converters:
-        msg = (
-            f"converter = {section.converter!r} is not registered by any plugin; "
-            f"{nearest(str(section.converter), list(converters))}; see: sb3-webscale plugins list"
-        )
-        raise ConfigError(msg)
-    return converters[section.converter]
+    return installed_plugins().converters[str(section.converter)]
 
 
 def data_fingerprints(config: RunConfig) -> dict[str, str]:

@@ -15,6 +15,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, sync_envs_normalization
 
+from sb3_webscale.data.off_policy import estimate_policy_value
 from sb3_webscale.errors import ConfigError
 from sb3_webscale.experiments.environments import make_vec_env, register_environment
 from sb3_webscale.experiments.history import data_fingerprints, load_history, open_converter
@@ -180,8 +181,6 @@ def _evaluate_off_policy(config: RunConfig, model: BaseAlgorithm, seeds: SeedTre
     section = config.off_policy_evaluation
     if section is None:
         return {}
-    from sb3_webscale.data.off_policy import estimate_policy_value
-
     events = open_converter(section, config).logged_events(config.resolve(section.source))
     probabilities = action_probabilities(
         action_values(model, events.observations),
@@ -192,18 +191,7 @@ def _evaluate_off_policy(config: RunConfig, model: BaseAlgorithm, seeds: SeedTre
     report = estimate_policy_value(
         events, probabilities, seed=seeds.off_policy_evaluation, n_bootstrap=section.n_bootstrap
     )
-    return {f"off_policy/{name}": value for name, value in _numbers(report.as_dict()).items()}
-
-
-def _numbers(values: dict[str, Any], prefix: str = "") -> dict[str, float]:
-    """Numbers of nested mappings, by dotted key."""
-    flat: dict[str, float] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _numbers(value, f"{prefix}{key}.")
-        elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-            flat[f"{prefix}{key}"] = float(value)
-    return flat
+    return {f"off_policy/{name}": value for name, value in report.as_dict().items()}
 
 
 def _save(model: BaseAlgorithm, tracker: MlflowTracker, output: Path | None) -> Path | None:
