@@ -1,6 +1,6 @@
 """Memory per stored transition, against Stable-Baselines3's replay buffer on the same stream.
 
-Two streams: Atari frames, (4, 84, 84) uint8, from ALE Pong played at random under SB3's own wrappers; and vectors of 256
+Two streams: Atari frames, (4, 84, 84) uint8, from ALE Pong played at random under the wrappers of SB3; vectors of 256
 floats from random walks with episodes of 200 steps. Both buffers are filled to capacity; the bytes are those of SB3's
 arrays and of ours (all native memory), beside what the process really grew by (resident set size).
 
