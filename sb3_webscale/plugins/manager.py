@@ -26,6 +26,8 @@ DISABLE_VARIABLE = "SB3_WEBSCALE_DISABLE_PLUGINS"
 
 _BUILTIN = "builtin"
 _PREFIX = "webscale_"
+# A module that calls sys.exit() when imported is broken too; Ctrl-C is the user's.
+_CAUGHT = (Exception, SystemExit)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PluginFailure:
 
     name: str
     stage: str
-    error: Exception
+    error: BaseException
 
     def __str__(self) -> str:
         return f"plugin {self.name!r} failed at {self.stage}: {type(self.error).__name__}: {self.error}"
@@ -138,13 +140,13 @@ class PluginManager:
         if _is_entry_point(plugin):
             try:
                 plugin = plugin.load()
-            except Exception as error:
+            except _CAUGHT as error:
                 self._failures.append(PluginFailure(name, "import", error))
                 return
         try:
             self._pluggy.register(plugin, name)
             _refuse_misspelt(plugin, self._pluggy.get_hookcallers(plugin) or [])
-        except Exception as error:
+        except _CAUGHT as error:
             self._drop(name, "register", error)
 
     def _fire(self, hook: str) -> None:
@@ -157,7 +159,7 @@ class PluginManager:
             alone = self._pluggy.subset_hook_caller(hook, everyone - {implementation.plugin})
             try:
                 alone(register=self._registrar(hook, name))
-            except Exception as error:
+            except _CAUGHT as error:
                 self._drop(name, hook, error)
 
     def _registrar(self, hook: str, owner: str) -> Any:
@@ -170,7 +172,7 @@ class PluginManager:
         }
         return Registrar(registries[hook], owner)
 
-    def _drop(self, name: str, stage: str, error: Exception) -> None:
+    def _drop(self, name: str, stage: str, error: BaseException) -> None:
         """A plugin is in use whole or not at all: what it registered before it failed is withdrawn."""
         self._failures.append(PluginFailure(name, stage, error))
         if self._pluggy.has_plugin(name):
