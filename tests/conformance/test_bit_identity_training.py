@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import torch as th
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -62,6 +64,20 @@ def test_four_environments(name: str) -> None:
 def test_n_step_returns(name: str) -> None:
     ours = tiny_model(name, **OURS, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.9}, gamma=0.9)
     assert_same_training(ours, tiny_model(name, n_steps=3, gamma=0.9))
+
+
+@pytest.mark.parametrize("name", ["SAC", "TD3", "CrossQ"])
+def test_actions_of_64_bits(name: str) -> None:
+    def model(**options: Any) -> BaseAlgorithm:
+        return tiny_model(name, env=DummyVecEnv([DoubleActions]), **options)
+
+    assert_same_training(model(**OURS), model(), 80)
+
+
+class DoubleActions(gym.Wrapper[Any, Any, Any, Any]):
+    def __init__(self) -> None:
+        super().__init__(vector_env("SAC").envs[0])  # type: ignore[attr-defined]
+        self.action_space = gym.spaces.Box(-2, 2, (1,), np.float64)
 
 
 @pytest.mark.parametrize("name", ["SAC", "DQN"])

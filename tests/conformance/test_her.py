@@ -100,6 +100,18 @@ def test_ids_belong_to_their_rows() -> None:
         np.testing.assert_array_equal(samples.indices.numpy(), wanted)
 
 
+def test_weights_belong_to_their_rows() -> None:
+    buffer = her_buffer(3, slots=100, prioritized=True, beta_start=1.0, alpha=1.0)
+    CountingStream(WORLD, 3).fill(buffer, 40)
+    ids = np.unique(buffer.sample(2000).indices.numpy())
+    buffer.update_priorities(ids, np.random.default_rng(0).exponential(size=len(ids)))
+    samples = buffer.sample(64)
+    priorities = buffer.priorities(samples.indices)
+    np.testing.assert_allclose(samples.weights.numpy().ravel(), priorities.min() / priorities, rtol=1e-6)
+    np.testing.assert_array_equal(buffer.last_batch.ids, samples.indices.numpy())
+    np.testing.assert_array_equal(buffer.last_batch.weights.numpy(), samples.weights.numpy())
+
+
 def test_subclass_of_sb3s_buffer() -> None:
     buffer = her_buffer(1)
     assert isinstance(buffer, HerReplayBuffer)

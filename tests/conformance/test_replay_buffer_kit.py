@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
-from sb3_webscale import WebscaleDictReplayBuffer, WebscaleReplayBuffer
+from sb3_webscale import MixedReplayBuffer, WebscaleDictReplayBuffer, WebscaleReplayBuffer
 from sb3_webscale.testing.replay_buffer import ReplayBufferTestCase
 
 
@@ -30,6 +30,12 @@ class TestPrioritizedReplayBuffer(TestWebscaleReplayBuffer):
 
 class TestPrioritizedDictReplayBuffer(TestWebscaleDictReplayBuffer):
     buffer_options: ClassVar[dict[str, Any]] = {"prioritized": True}
+
+
+class TestMixedReplayBufferWithoutHistory(ReplayBufferTestCase):
+    @pytest.fixture
+    def buffer_class(self) -> type[ReplayBuffer]:
+        return MixedReplayBuffer
 
 
 class TestReplayBufferOfSB3(ReplayBufferTestCase):
