@@ -142,7 +142,8 @@ def compile_propensity(rule: Rule, columns: Columns) -> CompiledColumn:
     key = "propensity.column"
     name = columns.number(rule.propensity.column, key)
     value, label = pl.col(name).cast(pl.Float64), f"column {name!r}"
-    outside = ~((value > 0.0) & (value <= 1.0)) | value.is_nan()
+    # Transitions hold it as a 32-bit float, in which it must not become 0.
+    outside = ~((value.cast(pl.Float32) > 0.0) & (value <= 1.0)) | value.is_nan()
     fix = "a probability with which the action was really chosen lies in (0, 1]; repair the column"
     checks = [
         Check(

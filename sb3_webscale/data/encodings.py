@@ -119,7 +119,7 @@ def _one_hot(entry: OneHotState, key: str, name: str, columns: Columns, encoded:
             raise RuleError(msg)
         value = value.fill_null(entry.nulls.fill)
     if entry.unknown == "error":
-        unknown = ~value.is_in(list(entry.values))
+        unknown = ~pl.any_horizontal([value == choice for choice in entry.values])
         fix = "add it to values, or set unknown: zeros"
         problem = f"a value outside {list(entry.values)}"
         encoded.checks.append(Check(key, f"column {name!r}", pl.col(name), unknown, problem, fix))

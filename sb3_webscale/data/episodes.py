@@ -36,18 +36,20 @@ class EpisodePlan:
     :param columns: the log's columns that it reads
     :param checks: what must hold for each row
     :param episode: the rule's section
+    :param time: the order column in a type wide enough for differences
     """
 
     columns: list[str]
     checks: list[Check]
     episode: Episode
+    time: pl.Expr
 
     def before_filtering(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """
         :param frame: every row of the log
         :return: the same rows, with the place where the log stops, which also rows count for that are dropped later
         """
-        return frame.with_columns(pl.col(self.episode.order_by).max().alias(_LOG_END))
+        return frame.with_columns(self.time.max().alias(_LOG_END))
 
     def apply(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """
@@ -68,7 +70,7 @@ class EpisodePlan:
     def _starts(self) -> pl.Expr:
         reasons = [self._new_key()]
         if self.episode.session_gap is not None:
-            reasons.append(pl.col(self.episode.order_by).diff() > self.episode.session_gap)
+            reasons.append(self.time.diff() > self.episode.session_gap)
         flags = [name for name in (self.episode.terminated, self.episode.truncated) if name is not None]
         reasons.extend(pl.col(name).cast(pl.Boolean).shift(1) for name in flags)
         # The first row has no predecessor, so every reason but the key is null there.
@@ -81,7 +83,7 @@ class EpisodePlan:
         kind = _kind(episode.unfinished)
         if episode.session_gap is not None:
             same_key_follows = ~self._new_key().shift(-1).fill_null(True)
-            quiet = (pl.col(_LOG_END) - pl.col(episode.order_by)) > episode.session_gap
+            quiet = (pl.col(_LOG_END) - self.time) > episode.session_gap
             kind = pl.when(same_key_follows | quiet).then(_kind(episode.closed)).otherwise(kind)
         if episode.truncated is not None:
             kind = pl.when(pl.col(episode.truncated).cast(pl.Boolean)).then(_kind("truncated")).otherwise(kind)
@@ -101,7 +103,7 @@ def compile_episode(episode: Episode, columns: Columns) -> EpisodePlan:
     :return: its plan
     :raises RuleError: when a column is missing or has a type that cannot serve
     """
-    names = [columns.one(name, "episode.key") for name in episode.key]
+    names = [_key_column(name, columns) for name in episode.key]
     names.append(_order_column(episode, columns))
     names.extend(columns.one(name, "episode.tie_by") for name in episode.tie_by)
     checks = [_filled(name, "episode") for name in names]
@@ -119,7 +121,18 @@ def compile_episode(episode: Episode, columns: Columns) -> EpisodePlan:
             checks.append(_filled(name, f"episode.{flag}"))
             other = ~pl.col(name).cast(pl.Float64).is_in([0.0, 1.0])
             checks.append(_check(f"episode.{flag}", name, other, "a value other than 0 and 1", "use booleans or 0/1"))
-    return EpisodePlan(names, checks, episode)
+    # Differences of small integers overflow their type; UInt64 is as wide as it gets.
+    dtype = columns.schema[episode.order_by]
+    time = order.cast(pl.Int64) if dtype.is_integer() and dtype != pl.UInt64 else order
+    return EpisodePlan(names, checks, episode, time)
+
+
+def _key_column(name: str, columns: Columns) -> str:
+    dtype = columns.schema[columns.one(name, "episode.key")]
+    if dtype.is_nested() or dtype == pl.Object:
+        msg = f"{columns.where}: episode.key: column {name!r} holds {dtype}; a key is a text, a number or a time"
+        raise RuleError(msg)
+    return name
 
 
 def _order_column(episode: Episode, columns: Columns) -> str:

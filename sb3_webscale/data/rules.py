@@ -94,7 +94,7 @@ class Episode(_Section):
         if isinstance(value, str):
             # ISO 8601 is what the canonical form of a rule holds.
             value = value if value.startswith("P") else parse_duration(value)
-        elif isinstance(value, (int, float)):
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
             value = float(value)
         return value
 

@@ -92,6 +92,7 @@ NAN, INF = float("nan"), float("inf")
         ({}, {"reward": {"expression": "log(-x)"}}, ["'log(-x)'", "not finite", "value nan"]),
         ({"price": [1.0, None, 3.0, 4.0]}, {"reward": {"expression": "max(price, 0)"}}, ["null", "row 2"]),
         ({"p": [0.5, 0.0, 0.5, 0.5]}, {}, ["propensity.column", "'p'", "(0, 1]", "row 2 (value 0.0)"]),
+        ({"p": [0.5, 1e-60, 0.5, 0.5]}, {}, ["'p'", "(0, 1]", "row 2 (value 1e-60)"]),
         ({"p": [0.5, 0.5, 1.5, 0.5]}, {}, ["'p'", "(0, 1]", "row 3 (value 1.5)"]),
         ({"p": [0.5, 0.5, NAN, 0.5]}, {}, ["'p'", "(0, 1]", "row 3 (value nan)"]),
         ({"p": [0.5, 0.5, None, 0.5]}, {}, ["'p' has null", "row 3"]),
@@ -164,6 +165,11 @@ def state(**entry: Any) -> dict[str, Any]:
             {},
             state(columns=["position"], encoding="one_hot", values=[1, 2], nulls={"fill": 3}),
             ["nulls.fill = 3", "[1, 2]"],
+        ),
+        (
+            {"user": [["a"], ["a"], ["b"], ["b"]]},
+            {},
+            ["episode.key", "'user' holds List(String)", "a text, a number or a time"],
         ),
         ({}, {"episode": {"key": ["usr"], "order_by": "time"}}, ["episode.key", "did you mean 'user'?"]),
         (
