@@ -113,6 +113,12 @@ def compile_episode(episode: Episode, columns: Columns) -> EpisodePlan:
         checks.append(
             _check("episode.order_by", episode.order_by, ~order.is_finite(), "a value that is not finite", fix)
         )
+    time = order
+    if columns.schema[episode.order_by].is_integer():
+        # Differences of small integers overflow their type, and those of unsigned ones their sign.
+        time = order.cast(pl.Int64, strict=False)
+        wide = time.is_null() & order.is_not_null()
+        checks.append(_check("episode.order_by", episode.order_by, wide, "a value above 2**63 - 1", "count from later"))
     for flag in ("terminated", "truncated"):
         name = getattr(episode, flag)
         if name is not None:
@@ -121,9 +127,6 @@ def compile_episode(episode: Episode, columns: Columns) -> EpisodePlan:
             checks.append(_filled(name, f"episode.{flag}"))
             other = ~pl.col(name).cast(pl.Float64).is_in([0.0, 1.0])
             checks.append(_check(f"episode.{flag}", name, other, "a value other than 0 and 1", "use booleans or 0/1"))
-    # Differences of small integers overflow their type; UInt64 is as wide as it gets.
-    dtype = columns.schema[episode.order_by]
-    time = order.cast(pl.Int64) if dtype.is_integer() and dtype != pl.UInt64 else order
     return EpisodePlan(names, checks, episode, time)
 
 

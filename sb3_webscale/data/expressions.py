@@ -93,7 +93,7 @@ class _Reader:
             raise self._error(problem)
         match node:
             case ast.Constant(value=bool() | int() | float() as value):
-                return pl.lit(float(value), dtype=pl.Float64)
+                return pl.lit(self._float(value), dtype=pl.Float64)
             case ast.Name(id=name):
                 return self._column(name)
             case ast.BinOp(op=op) if type(op) in _BINARY:
@@ -148,6 +148,13 @@ class _Reader:
         if len(args) != arity:
             problem = f"gives {name}() {len(args)} arguments; it takes {arity}"
             raise self._error(problem)
+
+    def _float(self, value: float) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            problem = "holds a number that no 64-bit float can hold; use a smaller one"
+            raise self._error(problem) from None
 
     def _column(self, name: str) -> pl.Expr:
         self.columns[name] = None

@@ -215,7 +215,7 @@ class DiscreteAction(_Section):
 
     space: Literal["discrete"] = "discrete"
     column: str
-    n: int = Field(ge=1)
+    n: int = Field(ge=1, le=2**31 - 1)
 
 
 class BoxAction(_Section):

@@ -98,6 +98,11 @@ NAN, INF = float("nan"), float("inf")
         ({"p": [0.5, 0.5, None, 0.5]}, {}, ["'p' has null", "row 3"]),
         ({"user": ["a", None, "a", "b"]}, {}, ["episode", "'user' has null", "row 2"]),
         ({"time": [0, 1, None, 3]}, {}, ["episode", "'time' has null", "row 3"]),
+        (
+            {"time": pl.Series([0, 1, 2**63, 3], dtype=pl.UInt64)},
+            {},
+            ["episode.order_by", "'time'", "above 2**63 - 1", "row 3 (value 9223372036854775808)"],
+        ),
         ({"time": [0.0, NAN, 2.0, 3.0]}, {}, ["episode.order_by", "'time'", "not finite", "row 2"]),
         (
             {"flag": [0, 2, 0, 1]},

@@ -149,6 +149,12 @@ def test_one_event_sessions_are_counted(tmp_path: Path) -> None:
     assert transitions.report.episodes == 3
 
 
+def test_an_unfinished_session_of_one_event_leaves_the_session_before_it_alone(tmp_path: Path) -> None:
+    columns = {"user": ["a", "a", "b"], "time": [0, 1, 100]}
+    episode = Episode(key=("user",), order_by="time", session_gap=5, closed="terminal")
+    assert steps(convert(tmp_path, columns, episode)) == [(0, 1, ""), (1, 1, "T")]
+
+
 def test_repeated_events_are_dropped_and_counted(tmp_path: Path) -> None:
     columns = {"user": ["a"] * 5, "time": [0, 1, 1, 2, 0], "id": ["x", "y", "y", "z", "x"]}
     transitions = convert(tmp_path, columns, Episode(key=("user",), order_by="time"), event_id="id")

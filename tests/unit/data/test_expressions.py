@@ -91,6 +91,7 @@ def test_columns_are_collected_in_order() -> None:
         ("", "cannot be read"),
         ("a; b", "cannot be read"),
         ("1j", "does not have"),
+        ("1" + "0" * 400, "no 64-bit float can hold"),
         ("+".join(["a"] * 200), "levels deep"),
         ("(" * 500 + "a" + ")" * 500, "expression"),
     ],

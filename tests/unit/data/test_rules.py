@@ -130,6 +130,7 @@ def test_rules_do_not_change(tmp_path: Path) -> None:
         ("encoding: hash, ", "", ["state[1].encoding", "required"]),
         ("space: discrete", "space: discret", ["action.space = 'discret'", "did you mean 'discrete'?"]),
         ("n: 80", "n: 0", ["action.n = 0", "greater than or equal to 1"]),
+        ("n: 80", "n: 99999999999999999999", ["action.n = 99999999999999999999", "less than"]),
         ("n: 80", "n: many", ["action.n = 'many'", "integer"]),
         ("buckets: 8", "buckets: 0", ["state[1].buckets = 0"]),
         ("std: 2.0", "std: 0", ["state[2].scale", "std = 0"]),
