@@ -8,12 +8,30 @@ _Int64 = npt.NDArray[np.int64]
 _Float32 = npt.NDArray[np.float32]
 _Float64 = npt.NDArray[np.float64]
 
-class Replay:
+class TransitionFormat:
     def __init__(
-        self, capacity: int, n_envs: int, columns: Sequence[tuple[int, int, str]], action_bytes: int
+        self,
+        columns: Sequence[tuple[str | None, np.dtype[Any], Sequence[int], int]],
+        action_dtype: np.dtype[Any],
+        action_dim: int,
     ) -> None: ...
+
+class Replay:
+    def __init__(self, capacity: int, n_envs: int, format: TransitionFormat) -> None: ...
     def prioritize(self, alpha: float, seed: int) -> None: ...
-    def add(
+    def try_add_step(
+        self,
+        obs: Any,
+        next_obs: Any,
+        action: Any,
+        reward: Any,
+        done: Any,
+        infos: Any,
+        handle_timeouts: bool,
+        check_finite: bool,
+        withheld: bool,
+    ) -> bool: ...
+    def add_steps(
         self,
         observations: Sequence[npt.NDArray[Any]],
         next_observations: Sequence[npt.NDArray[Any]],
@@ -25,16 +43,10 @@ class Replay:
         withheld: bool,
     ) -> tuple[int, bool, int, int] | None: ...
     def gather(
-        self,
-        rows: _Int64,
-        last_rows: _Int64,
-        observations: Sequence[npt.NDArray[Any]],
-        next_observations: Sequence[npt.NDArray[Any]],
-        actions: npt.NDArray[Any],
-        rewards: _Float32,
-        terminals: _Float32,
-        ids: _Int64,
-    ) -> None: ...
+        self, rows: _Int64, last_rows: _Int64
+    ) -> tuple[
+        list[npt.NDArray[Any]], list[npt.NDArray[Any]], npt.NDArray[Any], _Float32, _Float32, _Int64
+    ]: ...
     def gather_observations(self, column: int, next: bool, rows: _Int64, out: npt.NDArray[Any]) -> None: ...
     def ids_of_rows(self, rows: _Int64) -> _Int64: ...
     def draw(self, count: int, beta: float) -> tuple[_Int64, _Float32]: ...
@@ -71,7 +83,7 @@ class Replay:
     @property
     def timeouts(self) -> _Float32: ...
     @property
-    def actions(self) -> npt.NDArray[np.uint8]: ...
+    def actions(self) -> npt.NDArray[Any]: ...
     def stream_frames(self, column: int, env: int) -> list[npt.NDArray[np.uint8]]: ...
     def stream_begin(self, column: int, env: int) -> int: ...
     def restart_stream(self, column: int, env: int, first: int) -> None: ...

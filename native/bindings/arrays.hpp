@@ -39,17 +39,17 @@ std::span<T> mutable_view(Contiguous<T>& array) {
     return {array.mutable_data(), static_cast<std::size_t>(array.size())};
 }
 
-/// Addresses of a list of arrays of `count` rows each, rows of `row_bytes[i]` bytes.
-inline std::vector<const std::byte*> row_addresses(const std::vector<py::array>& arrays,
-                                                   const std::vector<std::size_t>& row_bytes, std::size_t count,
-                                                   const char* name) {
-    if (arrays.size() != row_bytes.size()) {
+/// Addresses of a list of arrays, one for each of `parts` and each of `count` rows of its row_bytes.
+template <class Part>
+std::vector<const std::byte*> row_addresses(const std::vector<py::array>& arrays, const std::vector<Part>& parts,
+                                            std::size_t count, const char* name) {
+    if (arrays.size() != parts.size()) {
         throw std::invalid_argument(std::string(name) + " has " + std::to_string(arrays.size()) + " columns, but " +
-                                    std::to_string(row_bytes.size()) + " are stored");
+                                    std::to_string(parts.size()) + " are stored");
     }
     std::vector<const std::byte*> addresses;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-        require_bytes(arrays[i], row_bytes[i] * count, name);
+        require_bytes(arrays[i], parts[i].row_bytes * count, name);
         addresses.push_back(bytes_of(arrays[i]));
     }
     return addresses;

@@ -119,7 +119,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         relabelled = int(self.her_ratio * batch_size)
         real = self._get_real_samples(slots[relabelled:], envs[relabelled:], env)
         virtual = self._get_virtual_samples(slots[:relabelled], envs[:relabelled], env)
-        joined_weights = self.to_torch(np.concatenate([weights[relabelled:], weights[:relabelled]]).reshape(-1, 1))
+        joined_weights = self.to_torch(np.concatenate([weights[relabelled:], weights[:relabelled]]))
         ids = np.concatenate(self._ids_drawn)
         self._remember(ids, joined_weights)
         return WebscaleDictReplayBufferSamples(

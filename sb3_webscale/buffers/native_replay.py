@@ -20,8 +20,6 @@ from sb3_webscale.errors import BufferStateError, InvalidInputError
 
 __all__ = ["NativeReplayBuffer", "as_ids"]
 
-Arrays = dict[str | None, npt.NDArray[Any]]
-
 
 class NativeReplayBuffer(NativeStorage):
     """Replay buffer that keeps its transitions in native memory, each distinct observation or frame once.
@@ -171,46 +169,33 @@ class NativeReplayBuffer(NativeStorage):
                 normalize_reward=lambda rewards: self._normalize_reward(rewards, env),
             )  # fmt: skip
             last_rows = windows.last_slots * self.n_envs + envs
-            returns, discounts = windows.returns, windows.discounts
-        obs, next_obs, actions, rewards, terminals, ids = self._gather(rows, last_rows)
+            returns, discounts = windows.returns, self._to_tensor(windows.discounts)
+        obs, next_obs, actions, terminals, rewards, ids = self._replay.gather(rows, last_rows)
         if returns is None:
-            returns = self._normalize_reward(rewards.reshape(-1, 1), env)
-        to_torch = self._to_tensor
-        samples = WebscaleReplayBufferSamples if None in obs else WebscaleDictReplayBufferSamples
-        batch = samples(
-            observations=to_torch(self._normalize_obs(self._unkeyed(obs), env)),
-            actions=to_torch(actions),
-            next_observations=to_torch(self._normalize_obs(self._unkeyed(next_obs), env)),
-            dones=to_torch(terminals.reshape(-1, 1)),
-            rewards=to_torch(returns),
-            discounts=None if discounts is None else to_torch(discounts),
-            indices=to_torch(ids),
-            weights=None if weights is None else to_torch(weights.reshape(-1, 1)),
+            returns = self._normalize_reward(rewards, env)
+        batch = self._samples_class(
+            self._to_tensor(self._normalize_obs(self._keyed(obs), env)),
+            self._to_tensor(actions),
+            self._to_tensor(self._normalize_obs(self._keyed(next_obs), env)),
+            self._to_tensor(terminals),
+            self._to_tensor(returns),
+            discounts,
+            self._to_tensor(ids),
+            None if weights is None else self._to_tensor(weights),
         )
         if batch.weights is not None:
             self._remember(ids, batch.weights)
         return batch
 
-    def _gather(
-        self, rows: npt.NDArray[np.int64], last_rows: npt.NDArray[np.int64]
-    ) -> tuple[
-        Arrays,
-        Arrays,
-        npt.NDArray[Any],
-        npt.NDArray[np.float32],
-        npt.NDArray[np.float32],
-        npt.NDArray[np.int64],
-    ]:
-        count = len(rows)
-        obs: Arrays = {layout.key: np.empty((count, *layout.shape), dtype=layout.dtype) for layout in self._layouts}
-        next_obs: Arrays = {key: np.empty_like(array) for key, array in obs.items()}
-        actions = np.empty((count, self._action_layout.dim), dtype=self._action_layout.dtype)
-        rewards, terminals = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.float32)
-        ids = np.empty(count, dtype=np.int64)
-        self._replay.gather(
-            rows, last_rows, list(obs.values()), list(next_obs.values()), actions, rewards, terminals, ids
-        )
-        return obs, next_obs, actions, rewards, terminals, ids
+    def _keyed(self, arrays: list[npt.NDArray[Any]]) -> Any:
+        """The single array of a flat space, or a dict of the arrays of a Dict space."""
+        if self._layouts[0].key is None:
+            return arrays[0]
+        return {layout.key: array for layout, array in zip(self._layouts, arrays, strict=True)}
+
+    @property
+    def _samples_class(self) -> type[WebscaleReplayBufferSamples] | type[WebscaleDictReplayBufferSamples]:
+        return WebscaleReplayBufferSamples if self._layouts[0].key is None else WebscaleDictReplayBufferSamples
 
     def _to_tensor(self, arrays: Any) -> Any:
         # Every array was made for this batch, so sharing its memory with the tensor is safe.

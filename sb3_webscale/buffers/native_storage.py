@@ -58,9 +58,9 @@ class NativeStorage(ReplayBuffer):
         self._native = self._new_native()
 
     def _new_native(self) -> _native.Replay:
-        columns = [(layout.row_bytes, layout.frames, layout.dtype.name) for layout in self._layouts]
-        action_bytes = self._action_layout.dim * self._action_layout.dtype.itemsize
-        return _native.Replay(self.buffer_size, self.n_envs, columns, action_bytes)
+        columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in self._layouts]
+        form = _native.TransitionFormat(columns, self._action_layout.dtype, self._action_layout.dim)
+        return _native.Replay(self.buffer_size, self.n_envs, form)
 
     def _warn_if_too_large(self) -> None:
         frame_bytes = sum(layout.row_bytes // layout.frames for layout in self._layouts)
@@ -106,7 +106,7 @@ class NativeStorage(ReplayBuffer):
     @property
     def actions(self) -> npt.NDArray[Any]:
         """Live view, shape (buffer_size, n_envs, action_dim)."""
-        return self._replay.actions.view(self._action_layout.dtype)
+        return self._replay.actions
 
     @actions.setter
     def actions(self, value: npt.ArrayLike) -> None:
@@ -203,6 +203,12 @@ class NativeStorage(ReplayBuffer):
         :param infos: one dict for each environment, ``TimeLimit.truncated`` is read
         :raises DataError: when a value is NaN or infinite, or a shape is wrong; nothing is stored then
         """
+        if self._replay.try_add_step(
+            obs, next_obs, action, reward, done, infos,
+            self.handle_timeout_termination, self.check_finite, self._withholds_new_rows,
+        ):  # fmt: skip
+            self._steps_added += self.n_envs
+            return
         timeouts = np.zeros(self.n_envs, dtype=np.float32)
         if self.handle_timeout_termination:
             timeouts[:] = [info.get("TimeLimit.truncated", False) for info in infos]
@@ -231,7 +237,7 @@ class NativeStorage(ReplayBuffer):
             row = int(np.flatnonzero(~np.isfinite(rewards))[0])
             msg = f"reward of {self._place(row)} is {rewards[row]}, but rewards must be finite: {_FINITE_FIX}"
             raise DataError(msg)
-        found = self._replay.add(
+        found = self._replay.add_steps(
             self._observation_arrays(obs, rows, "obs"),
             self._observation_arrays(next_obs, rows, "next_obs"),
             _contiguous(action, self._action_layout.dtype, rows * self._action_layout.dim, "action"),

@@ -5,7 +5,6 @@
 
 #include "arrays.hpp"
 #include "register.hpp"
-#include "webscale/replay.hpp"
 
 namespace webscale::bindings {
 
@@ -21,7 +20,7 @@ void check_env(const Replay& replay, std::size_t env) {
 
 /// Views of the live frames of one stream, chunk by chunk.
 py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
-    auto& replay = self.cast<Replay&>();
+    auto& replay = self.cast<BoundReplay&>().replay;
     check_env(replay, env);
     const FrameStream& stream = column_of(replay, column).stream(env);
     py::list runs;
@@ -35,12 +34,14 @@ py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
     return runs;
 }
 
-void restart_stream(Replay& replay, std::size_t column, std::size_t env, std::uint32_t first) {
+void restart_stream(BoundReplay& self, std::size_t column, std::size_t env, std::uint32_t first) {
+    Replay& replay = self.replay;
     check_env(replay, env);
     column_of(replay, column).stream(env).restart(first);
 }
 
-void append_frames(Replay& replay, std::size_t column, std::size_t env, const Contiguous<std::uint8_t>& frames) {
+void append_frames(BoundReplay& self, std::size_t column, std::size_t env, const Contiguous<std::uint8_t>& frames) {
+    Replay& replay = self.replay;
     check_env(replay, env);
     FrameStream& stream = column_of(replay, column).stream(env);
     const auto bytes = static_cast<std::size_t>(frames.size());
@@ -54,14 +55,15 @@ void append_frames(Replay& replay, std::size_t column, std::size_t env, const Co
 
 /// References of the filled rows, shape (filled rows, 2, frames).
 py::array references(py::object self, std::size_t column) {
-    auto& replay = self.cast<Replay&>();
+    auto& replay = self.cast<BoundReplay&>().replay;
     ObservationColumn& source = column_of(replay, column);
     const auto rows = static_cast<py::ssize_t>(replay.ring().filled_slots() * replay.ring().n_envs());
     return borrow({rows, 2, static_cast<py::ssize_t>(source.layout().frames)}, source.references().data(), self);
 }
 
 /// Restores references after the streams, refusing any that points outside its stream.
-void restore_references(Replay& replay, std::size_t column, const Contiguous<std::uint32_t>& saved) {
+void restore_references(BoundReplay& self, std::size_t column, const Contiguous<std::uint32_t>& saved) {
+    Replay& replay = self.replay;
     ObservationColumn& target = column_of(replay, column);
     const std::size_t per_row = 2 * target.layout().frames;
     const auto values = view(saved);
@@ -77,12 +79,13 @@ void restore_references(Replay& replay, std::size_t column, const Contiguous<std
     std::copy(values.begin(), values.end(), target.references().data());
 }
 
-py::tuple generator(const Replay& replay) {
-    const Philox& philox = replay.sampler().value().generator();
+py::tuple generator(const BoundReplay& self) {
+    const Philox& philox = self.replay.sampler().value().generator();
     return py::make_tuple(philox.seed(), philox.counter());
 }
 
-void restore_sampler(Replay& replay, const Contiguous<double>& priorities, std::uint64_t seed, std::uint64_t counter) {
+void restore_sampler(BoundReplay& self, const Contiguous<double>& priorities, std::uint64_t seed, std::uint64_t counter) {
+    Replay& replay = self.replay;
     PrioritySampler& sampler = replay.sampler().value();
     const auto values = view(priorities);
     if (values.size() > sampler.rows()) {
@@ -100,20 +103,20 @@ void restore_sampler(Replay& replay, const Contiguous<double>& priorities, std::
 
 /// Raw priorities of the filled rows; a view.
 py::array stored_priorities(py::object self) {
-    auto& replay = self.cast<Replay&>();
+    auto& replay = self.cast<BoundReplay&>().replay;
     const auto rows = static_cast<py::ssize_t>(replay.ring().filled_slots() * replay.ring().n_envs());
     return borrow({rows}, const_cast<double*>(replay.sampler().value().priorities()), self);
 }
 
 }  // namespace
 
-void register_replay_state(py::class_<Replay>& replay) {
+void register_state(py::class_<BoundReplay>& replay) {
     replay.def("stream_frames", &stream_frames, py::arg("column"), py::arg("env"))
         .def(
             "stream_begin",
-            [](Replay& self, std::size_t column, std::size_t env) {
-                check_env(self, env);
-                return column_of(self, column).stream(env).begin();
+            [](BoundReplay& self, std::size_t column, std::size_t env) {
+                check_env(self.replay, env);
+                return column_of(self.replay, column).stream(env).begin();
             },
             py::arg("column"), py::arg("env"))
         .def("restart_stream", &restart_stream, py::arg("column"), py::arg("env"), py::arg("first"))
@@ -122,8 +125,8 @@ void register_replay_state(py::class_<Replay>& replay) {
         .def("restore_references", &restore_references, py::arg("column"), py::arg("saved"))
         .def(
             "restore_counters",
-            [](Replay& self, std::uint64_t steps, std::uint64_t first_step) {
-                self.ring().restore_counters(steps, first_step);
+            [](BoundReplay& self, std::uint64_t steps, std::uint64_t first_step) {
+                self.replay.ring().restore_counters(steps, first_step);
             },
             py::arg("steps"), py::arg("first_step"))
         .def_property_readonly("generator", &generator, "(seed, counter) of the generator of prioritized draws.")
