@@ -28,7 +28,7 @@ from .tiny_models import (
 )
 
 OURS = {"replay_buffer_class": WebscaleReplayBuffer}
-STEPS = 120
+STEPS = 100
 
 
 def assert_same_training(ours: BaseAlgorithm, theirs: BaseAlgorithm, n_steps: int = STEPS) -> None:
@@ -57,7 +57,7 @@ def test_four_environments(name: str) -> None:
     def model(**options: Any) -> BaseAlgorithm:
         return tiny_model(name, env=vector_env(name, 4), gradient_steps=2, **options)
 
-    assert_same_training(model(**OURS), model(), 240)
+    assert_same_training(model(**OURS), model(), 200)
 
 
 @pytest.mark.parametrize("name", ["DQN", "SAC", "TD3", "QRDQN"])
@@ -113,8 +113,7 @@ def test_dict_observations(name: str) -> None:
     assert_same_training(model(replay_buffer_class=WebscaleDictReplayBuffer), model(), 70)
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("strategy", ["future", "final", "episode"])
+@pytest.mark.parametrize(("strategy", "n_envs"), [("future", 1), ("future", 3), ("final", 1), ("episode", 1)])
 @pytest.mark.parametrize("name", ["DQN", "SAC"])
 def test_hindsight(name: str, strategy: str, n_envs: int) -> None:
     def model(buffer_class: type[HerReplayBuffer]) -> BaseAlgorithm:

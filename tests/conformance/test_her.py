@@ -149,6 +149,7 @@ def test_infos_reach_the_reward_when_kept() -> None:
 
 def bit_flipping_model(n_envs: int, prioritized: bool, **options: Any) -> Any:
     env = DummyVecEnv([partial(BitFlippingEnv, n_bits=BITS, continuous=True)] * n_envs)
+    options = {"train_freq": 3, **options}
     return tiny_model(
         "SAC",
         env=env,
@@ -178,9 +179,8 @@ def test_no_episode_is_glued_to_another_after_loading(
             model.load_replay_buffer(tmp_path / "buffer", truncate_last_traj=True)
     else:
         model.load_replay_buffer(tmp_path / "buffer", truncate_last_traj=truncate)
-    model.learn(135, callback=feedback(prioritized), reset_num_timesteps=truncate)
+    model.learn(50 * n_envs, callback=feedback(prioritized), reset_num_timesteps=truncate)
     buffer = model.replay_buffer
-    assert buffer.full
     assert 0 < buffer.ep_length.max() <= BITS
     for env in range(n_envs):
         for slot in np.flatnonzero(buffer.ep_length[:, env]):
