@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from filelock import FileLock
+
 from sb3_webscale.errors import ConfigError
 from sb3_webscale.reproducibility.metric_sender import MetricPoint, MetricSender
 from sb3_webscale.reproducibility.parameters import shorten
@@ -72,13 +74,21 @@ def connect(tracking_uri: str | None = None) -> MlflowClient:
 
     uri = tracking_uri or default_tracking_uri()
     try:
-        if (database := _sqlite_path(uri)) is not None:
-            _prepare_directory(database.parent)
-        client = MlflowClient(uri)
-        client.search_experiments(max_results=1)
+        database = _sqlite_path(uri)
+        if database is None:
+            return _opened(MlflowClient, uri)
+        _prepare_directory(database.parent)
+        # Processes that start together must not all create the tables: MLflow's own lock does not prevent that.
+        with FileLock(f"{database}.lock"):
+            return _opened(MlflowClient, uri)
     except (MlflowException, OSError) as error:
         msg = f"tracking_uri = {uri!r} cannot be opened: {error}; give a reachable store with --tracking-uri"
         raise ConfigError(msg) from error
+
+
+def _opened(client_class: type[MlflowClient], uri: str) -> MlflowClient:
+    client = client_class(uri)
+    client.search_experiments(max_results=1)
     return client
 
 
