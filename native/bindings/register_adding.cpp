@@ -1,11 +1,12 @@
 #include <pybind11/stl.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
 
 #include "register.hpp"
+#include "webscale/finite.hpp"
 
 namespace webscale::bindings {
 
@@ -104,7 +105,10 @@ bool try_add_step(BoundReplay& self, py::handle obs, py::handle next_obs, py::ha
         !read_floats(done, n_envs, dones) || (handle_timeouts && !read_timeouts(infos, n_envs, timeouts))) {
         return false;
     }
-    if (check_finite && !std::all_of(rewards, rewards + n_envs, [](float r) { return std::isfinite(r); })) {
+    const FloatFormat action_format = self.format.action_format();
+    const std::size_t action_elements = action_format == FloatFormat::none ? 0 : n_envs * self.format.action_dim;
+    if (check_finite && (!std::all_of(rewards, rewards + n_envs, [](float r) { return std::isfinite(r); }) ||
+                         find_non_finite(actions, action_elements, action_format) != all_finite)) {
         return false;
     }
     const Step step{current, next, actions, rewards, dones, timeouts};

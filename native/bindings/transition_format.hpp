@@ -35,6 +35,8 @@ struct TransitionFormat {
         }
     }
 
+    FloatFormat action_format() const { return float_format(action_dtype); }
+
     std::size_t action_bytes() const { return action_dim * static_cast<std::size_t>(action_dtype.itemsize()); }
 
     std::vector<ObservationLayout> layouts() const {

@@ -6,12 +6,18 @@
 
 namespace webscale {
 
+namespace {
+constexpr std::size_t max_age_in_rows = 64;
+}
+
 ObservationColumn::ObservationColumn(std::size_t capacity, std::size_t n_envs, ObservationLayout layout)
     : layout_(layout), references_(capacity * n_envs * 2 * layout.frames) {
     if (layout.frames == 0 || layout.row_bytes == 0 || layout.row_bytes % layout.frames != 0) {
         throw std::invalid_argument("an observation of row_bytes bytes must split into `frames` equal parts");
     }
     frame_bytes_ = layout.row_bytes / layout.frames;
+    const std::size_t quarter_ring = std::min(capacity / 4, max_age_in_rows);
+    max_age_ = static_cast<Sequence>(std::max<std::size_t>(quarter_ring, 2) * layout.frames);
     streams_.reserve(n_envs);
     for (std::size_t env = 0; env < n_envs; ++env) {
         streams_.emplace_back(frame_bytes_, capacity);
@@ -20,7 +26,7 @@ ObservationColumn::ObservationColumn(std::size_t capacity, std::size_t n_envs, O
 }
 
 bool ObservationColumn::holds(const FrameStream& stream, Sequence sequence, const std::byte* frame) const noexcept {
-    return std::memcmp(stream.at(sequence), frame, frame_bytes_) == 0;
+    return stream.end() - sequence <= max_age_ && std::memcmp(stream.at(sequence), frame, frame_bytes_) == 0;
 }
 
 std::size_t ObservationColumn::find_shift(const FrameStream& stream, const Sequence* earlier,

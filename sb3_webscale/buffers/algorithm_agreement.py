@@ -7,6 +7,7 @@ cannot see the algorithm either, except as its caller, so it looks for it among 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sb3_webscale.errors import ConfigError
@@ -14,19 +15,31 @@ from sb3_webscale.errors import ConfigError
 if TYPE_CHECKING:
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-__all__ = ["calling_algorithm", "check_agreement"]
+__all__ = ["building_algorithm", "check_agreement", "sampling_algorithm"]
 
 _MAX_FRAMES = 12
 
 
-def calling_algorithm() -> OffPolicyAlgorithm | None:
-    """:return: the off-policy algorithm whose method called, directly or not, or None"""
+def building_algorithm() -> OffPolicyAlgorithm | None:
+    """:return: the off-policy algorithm that is building its replay buffer by calling, directly or not, or None"""
+    return _find_caller(lambda algorithm, function: function == "_setup_model")
+
+
+def sampling_algorithm(buffer: object) -> OffPolicyAlgorithm | None:
+    """
+    :param buffer: the buffer that is being sampled
+    :return: the algorithm that trains on it by calling, directly or not, or None
+    """
+    return _find_caller(lambda algorithm, function: algorithm.replay_buffer is buffer)
+
+
+def _find_caller(wanted: Callable[[OffPolicyAlgorithm, str], bool]) -> OffPolicyAlgorithm | None:
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-    frame = sys._getframe(1)
+    frame = sys._getframe(2)
     for _ in range(_MAX_FRAMES):
         owner = frame.f_locals.get("self")
-        if isinstance(owner, OffPolicyAlgorithm):
+        if isinstance(owner, OffPolicyAlgorithm) and wanted(owner, frame.f_code.co_name):
             return owner
         if frame.f_back is None:
             break

@@ -10,10 +10,16 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sb3_webscale.buffers.algorithm_agreement import calling_algorithm, check_agreement
+from sb3_webscale.buffers.algorithm_agreement import building_algorithm, check_agreement, sampling_algorithm
 from sb3_webscale.buffers.n_step import n_step_windows
 from sb3_webscale.buffers.native_storage import NativeStorage
-from sb3_webscale.buffers.prioritization import FeedbackWatch, Prioritization, SampledBatch, checked_td_errors
+from sb3_webscale.buffers.prioritization import (
+    BatchFollower,
+    FeedbackWatch,
+    Prioritization,
+    SampledBatch,
+    checked_td_errors,
+)
 from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
 from sb3_webscale.errors import BufferStateError, InvalidInputError
@@ -79,7 +85,7 @@ class NativeReplayBuffer(NativeStorage):
             msg = f"gamma is {gamma}, but a discount factor lies in [0, 1]"
             raise InvalidInputError(msg)
         settings = Prioritization(alpha, beta_start, beta_end, beta_steps, priority_epsilon)
-        check_agreement(calling_algorithm(), type(self).__name__, n_steps, gamma)
+        check_agreement(building_algorithm(), type(self).__name__, n_steps, gamma)
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,
             optimize_memory_usage, handle_timeout_termination, check_finite,
@@ -91,6 +97,7 @@ class NativeReplayBuffer(NativeStorage):
         self._stale_updates = 0
         self.prioritization: Prioritization | None = None
         self.last_batch: SampledBatch | None = None
+        self.batch_follower: BatchFollower | None = None
         self._watch = FeedbackWatch()
         if prioritized:
             self._prioritize(settings, seed)
@@ -118,7 +125,7 @@ class NativeReplayBuffer(NativeStorage):
 
     def _check_sample(self, batch_size: int, replace: bool) -> None:
         if not self._agreement_checked:
-            check_agreement(calling_algorithm(), type(self).__name__, self.n_steps, self.gamma)
+            check_agreement(sampling_algorithm(self), type(self).__name__, self.n_steps, self.gamma)
             self._agreement_checked = True
         if batch_size < 1:
             msg = f"batch_size is {batch_size}, but must be at least 1"
@@ -206,6 +213,8 @@ class NativeReplayBuffer(NativeStorage):
     def _remember(self, ids: npt.NDArray[np.int64], weights: th.Tensor) -> None:
         self.last_batch = SampledBatch(ids, weights)
         self._watch.sampled()
+        if self.batch_follower is not None:
+            self.batch_follower.follow_batch()
 
     @property
     def prioritized(self) -> bool:
@@ -270,6 +279,10 @@ class NativeReplayBuffer(NativeStorage):
             }
         return numbers
 
+    @property
+    def _saved_with_priorities(self) -> bool:
+        return self.prioritized
+
     def reset(self) -> None:
         super().reset()
         self.last_batch = None
@@ -277,7 +290,7 @@ class NativeReplayBuffer(NativeStorage):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         # The algorithm that loads the buffer may be another one; the batch in flight is not resumed.
-        state["attributes"] |= {"last_batch": None, "_agreement_checked": False}
+        state["attributes"] |= {"last_batch": None, "batch_follower": None, "_agreement_checked": False}
         return state
 
 

@@ -60,7 +60,13 @@ class NativeStorage(ReplayBuffer):
     def _new_native(self) -> _native.Replay:
         columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in self._layouts]
         form = _native.TransitionFormat(columns, self._action_layout.dtype, self._action_layout.dim)
-        return _native.Replay(self.buffer_size, self.n_envs, form)
+        try:
+            return _native.Replay(self.buffer_size, self.n_envs, form)
+        except MemoryError as error:
+            msg = (
+                f"buffer_size is {self.buffer_size * self.n_envs}, which does not fit into memory: choose a smaller one"
+            )
+            raise MemoryError(msg) from error
 
     def _warn_if_too_large(self) -> None:
         frame_bytes = sum(layout.row_bytes // layout.frames for layout in self._layouts)
@@ -211,6 +217,11 @@ class NativeStorage(ReplayBuffer):
             return
         timeouts = np.zeros(self.n_envs, dtype=np.float32)
         if self.handle_timeout_termination:
+            if len(infos) != self.n_envs:
+                msg = (
+                    f"infos has {len(infos)} entries, but there are {self.n_envs} environments: give one dict for each"
+                )
+                raise DataError(msg)
             timeouts[:] = [info.get("TimeLimit.truncated", False) for info in infos]
         self.add_steps(obs, next_obs, action, reward, done, timeouts)
 
@@ -237,10 +248,16 @@ class NativeStorage(ReplayBuffer):
             row = int(np.flatnonzero(~np.isfinite(rewards))[0])
             msg = f"reward of {self._place(row)} is {rewards[row]}, but rewards must be finite: {_FINITE_FIX}"
             raise DataError(msg)
+        actions = _contiguous(action, self._action_layout.dtype, rows * self._action_layout.dim, "action")
+        if self.check_finite and actions.dtype.kind == "f" and not np.isfinite(actions).all():
+            row = int(np.flatnonzero(~np.isfinite(actions))[0]) // self._action_layout.dim
+            values = actions.reshape(rows, -1)[row]
+            msg = f"action of {self._place(row)} is {values}, but actions must be finite: {_FINITE_FIX}"
+            raise DataError(msg)
         found = self._replay.add_steps(
             self._observation_arrays(obs, rows, "obs"),
             self._observation_arrays(next_obs, rows, "next_obs"),
-            _contiguous(action, self._action_layout.dtype, rows * self._action_layout.dim, "action"),
+            actions,
             rewards,
             _contiguous(done, np.dtype(np.float32), rows, "done"),
             timeouts,
@@ -279,6 +296,10 @@ class NativeStorage(ReplayBuffer):
     def _place(self, row: int) -> str:
         return f"environment {row % self.n_envs}" + (f", step {row // self.n_envs}" if row >= self.n_envs else "")
 
+    @property
+    def _saved_with_priorities(self) -> bool:
+        return False
+
     def __getstate__(self) -> dict[str, Any]:
         attributes = self.__dict__.copy()
         del attributes["_native"]
@@ -294,7 +315,7 @@ class NativeStorage(ReplayBuffer):
             raise SnapshotFormatError(msg)
         self.__dict__.update(state["attributes"])
         self._native = self._new_native()
-        restore_native(self._native, state["native"])
+        restore_native(self._native, state["native"], self._saved_with_priorities)
 
 
 def _contiguous(values: Any, dtype: np.dtype[Any], size: int, name: str) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import torch as th
 
 from sb3_webscale.errors import InvalidInputError
 
-__all__ = ["FeedbackWatch", "Prioritization", "SampledBatch", "checked_td_errors"]
+__all__ = ["BatchFollower", "FeedbackWatch", "Prioritization", "SampledBatch", "checked_td_errors"]
 
 _MAX_TD_ERROR = 1e99
 
@@ -70,6 +70,14 @@ class SampledBatch:
 
     ids: npt.NDArray[np.int64]
     weights: th.Tensor
+
+
+class BatchFollower(Protocol):
+    """Who wants to know that a batch was sampled by priority: the link to a critic."""
+
+    def follow_batch(self) -> None: ...
+
+    def release(self) -> None: ...
 
 
 class FeedbackWatch:

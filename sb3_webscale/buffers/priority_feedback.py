@@ -16,6 +16,7 @@ import torch as th
 from stable_baselines3 import TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
+from torch.utils.hooks import RemovableHandle
 
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.prioritization import SampledBatch
@@ -27,7 +28,8 @@ __all__ = ["PriorityFeedback"]
 class PriorityFeedback(BaseCallback):
     """Callback that makes ``prioritized=True`` effective in ``learn()``.
 
-    It attaches to the critic (``q_net``, ``quantile_net`` or ``critic``) while gradients are computed. The TD error
+    For each sampled batch it hooks the next pass through the critic (``q_net``, ``quantile_net`` or ``critic``) that
+    leads to a loss. The TD error
     handed back is the mean over critics of |Q - target| for DQN (clipped at 1 by its Huber loss), SAC, TD3, DDPG and
     CrossQ. For QR-DQN and TQC it is the mean over quantiles (and critics) of the slope of the quantile Huber loss. The
     actor's update is untouched.
@@ -51,24 +53,24 @@ class PriorityFeedback(BaseCallback):
     def _on_step(self) -> bool:
         return True
 
-    # Between the end of a rollout and the start of the next, SB3 trains; the hook lives only then.
+    # Between the end of a rollout and the start of the next, SB3 trains; batches are followed only then.
     def _on_rollout_end(self) -> None:
         _native_buffer(self.model).set_progress(1.0 - self.model._current_progress_remaining)
-        self._attach(self.model)
+        self._follow(self.model)
 
     def _on_rollout_start(self) -> None:
-        self._detach()
+        self._release()
 
     def _on_training_end(self) -> None:
-        self._detach()
+        self._release()
 
-    def _attach(self, model: BaseAlgorithm) -> None:
-        self._detach()
+    def _follow(self, model: BaseAlgorithm) -> None:
+        self._release()
         self._link = _CriticLink(model, _native_buffer(model))
 
-    def _detach(self) -> None:
+    def _release(self) -> None:
         if self._link is not None:
-            self._link.remove()
+            self._link.release()
             self._link = None
 
     @classmethod
@@ -83,7 +85,7 @@ class PriorityFeedback(BaseCallback):
         try:
             yield
         finally:
-            link.remove()
+            link.release()
 
 
 def _native_buffer(model: BaseAlgorithm) -> NativeReplayBuffer:
@@ -98,24 +100,48 @@ def _native_buffer(model: BaseAlgorithm) -> NativeReplayBuffer:
 
 
 class _CriticLink:
-    """The hooks on one model's critic."""
+    """Ties one buffer's batches to one critic. A buffer has one link; a new one takes an older one's place.
+
+    The hook lives only from the sampling of a batch to the pass that uses it: after an exception in training nobody
+    would take it away.
+    """
 
     def __init__(self, model: BaseAlgorithm, buffer: NativeReplayBuffer) -> None:
+        self._model = model
         self._buffer = buffer
+        self._critic = _critic(model)
         self._scale = _td_scale(model)
-        self._handle = _critic(model).register_forward_hook(self._on_forward)
+        self._handle: RemovableHandle | None = None
+        if buffer.batch_follower is not None:
+            buffer.batch_follower.release()
+        buffer.batch_follower = self
 
-    def remove(self) -> None:
-        self._handle.remove()
+    def follow_batch(self) -> None:
+        """Hook the next pass; the buffer calls this whenever it has sampled."""
+        if self._handle is None:
+            self._handle = self._critic.register_forward_hook(self._on_forward)
+
+    def release(self) -> None:
+        """Let go of critic and buffer."""
+        self._unhook()
+        if self._buffer.batch_follower is self:
+            self._buffer.batch_follower = None
+
+    def _unhook(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
 
     def _on_forward(self, critic: th.nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        batch = self._buffer.last_batch
-        if batch is None or not th.is_grad_enabled():
+        if not th.is_grad_enabled():
             return
         if any(isinstance(value, th.Tensor) and value.requires_grad for value in inputs[1:]):
             return  # the actor's pass: its actions carry gradients
+        self._unhook()
+        batch = self._buffer.last_batch
+        if batch is None or getattr(self._model, "replay_buffer", None) is not self._buffer:
+            return  # the model was given another buffer since the batch was sampled
         outputs = output if isinstance(output, tuple) else (output,)
-        self._buffer.last_batch = None  # one weighting for each sampled batch, whatever else passes through the critic
         collector = _TdErrorCollector(self._buffer, batch, len(outputs), self._scale)
         for values in outputs:
             values.register_hook(collector.on_gradient)

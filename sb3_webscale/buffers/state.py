@@ -51,11 +51,12 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     return state
 
 
-def restore_native(replay: _native.Replay, state: dict[str, Any]) -> None:
+def restore_native(replay: _native.Replay, state: dict[str, Any], prioritized: bool) -> None:
     """Fills a new replay of the same layout. ``state`` is emptied on the way, so that memory is never held twice.
 
     :param replay: the replay to fill
     :param state: what :func:`native_state` returned
+    :param prioritized: whether it must hold priorities
     :raises SnapshotFormatError: when the arrays do not belong together
     """
     try:
@@ -70,7 +71,7 @@ def restore_native(replay: _native.Replay, state: dict[str, Any]) -> None:
                     replay.append_frames(column, env, np.ascontiguousarray(frames.pop(0)))
             replay.restore_references(column, np.ascontiguousarray(saved["references"]))
         replay.restore_counters(state["steps"], state["first_step"])
-        if "priorities" in state:
+        if prioritized:
             saved = state.pop("priorities")
             replay.prioritize(saved["alpha"], saved["seed"])
             replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])

@@ -124,7 +124,7 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
             batch = past
         else:
             batch = _joined(super().sample(online_rows, env, replace=replace), past)
-        if batch.weights is not None:
+        if batch.weights is not None:  # the critic's link takes it from here when the whole batch is in use
             self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
         return batch
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sb3_webscale import PriorityFeedback, WebscaleReplayBuffer
@@ -115,12 +115,35 @@ def test_exception_leaves_no_hook(where: str, monkeypatch: pytest.MonkeyPatch) -
         elif where == "train":
             patch.setattr(model.replay_buffer, "sample", interrupt)
         else:
-            patch.setattr(th.Tensor, "backward", interrupt)
+            patch.setattr(model.critic.optimizer, "zero_grad", interrupt)  # after the critic's pass, before backward
         with pytest.raises(Interruption):
             model.learn(60, callback=callbacks)
     assert hooks(model) == 0
     model.learn(60, callback=PriorityFeedback())
     assert hooks(model) == 0
+
+
+def test_a_batch_that_an_exception_cut_off_does_not_reach_the_next_training(tmp_path: Path) -> None:
+    model = prioritized()
+
+    def interrupt(*args: Any, **kwargs: Any) -> None:
+        raise Interruption
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.critic, "forward", interrupt)  # between sampling and the critic's pass
+        with pytest.raises(Interruption):
+            model.learn(60, callback=PriorityFeedback())
+    interrupted = model.replay_buffer
+    late: list[None] = []
+    model.save_replay_buffer(tmp_path / "buffer")
+    model.load_replay_buffer(tmp_path / "buffer")
+    interrupted.update_priorities = lambda *_: late.append(None)
+    updates = counted(model.replay_buffer, "update_priorities")
+    samples = counted(model.replay_buffer, "sample")
+    model.learn(60, callback=PriorityFeedback())
+    assert hooks(model) == 0
+    assert len(updates) == len(samples) > 20
+    assert not late
 
 
 def test_context_manager_detaches_after_an_exception() -> None:
@@ -129,6 +152,7 @@ def test_context_manager_detaches_after_an_exception() -> None:
 
     def interrupted() -> None:
         with PriorityFeedback.attached(model):
+            model.replay_buffer.sample(4)
             assert hooks(model) == 1
             raise Interruption
 

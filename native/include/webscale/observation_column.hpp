@@ -72,6 +72,9 @@ private:
     ObservationLayout layout_;
     std::size_t frame_bytes_;
     std::size_t shift_ = 1;  // frames by which a stack moved at the last step
+    // A frame that never changes (a still plane among moving ones) is stored anew when it has become this old, in frames
+    // of its stream: shared for ever, it would keep the whole stream behind it from being released.
+    Sequence max_age_;
     std::vector<FrameStream> streams_;
     ZeroedArray<Sequence> references_;
     std::vector<Sequence> previous_;  // scratch: references of the row that the new one continues
