@@ -147,5 +147,5 @@ def describe_environment(env_id: str) -> dict[str, Any]:
 
 
 def _distribution_of(package: str) -> str | None:
-    found = metadata.packages_distributions().get(package) if hasattr(metadata, "packages_distributions") else None
+    found = metadata.packages_distributions().get(package)
     return found[0] if found else None
