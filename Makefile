@@ -29,9 +29,9 @@ $(INSTALLED): $(BIN)/python $(SOURCES)
 
 # The main path on real data, then a swapped buffer against itself: uniform and prioritized.
 demo: $(INSTALLED)
-	$(TRAIN) --config zoo/recsys/dqn.yml
-	$(TRAIN) --config zoo/cartpole/dqn_uniform.yml
-	$(TRAIN) --config zoo/cartpole/dqn_prioritized.yml
+	$(TRAIN) --config zoo/recsys/dqn.yml --run-name "recsys: history + online"
+	$(TRAIN) --config zoo/cartpole/dqn_uniform.yml --run-name "CartPole: uniform"
+	$(TRAIN) --config zoo/cartpole/dqn_prioritized.yml --run-name "CartPole: prioritized"
 	$(BIN)/sb3-webscale runs list --experiment demo --tracking-uri $(TRACKING)
 	@echo "Compare the runs:        $(BIN)/mlflow ui --backend-store-uri $(TRACKING)"
 	@echo "Re-run one of them:      $(BIN)/sb3-webscale reproduce RUN_ID --tracking-uri $(TRACKING)"

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_command", "list_command", "reproduce_command"]
 
-_SHOWN_METRIC = "evaluation/mean_reward"
+_SHOWN_METRICS = {
+    "reward": "evaluation/mean_reward",
+    "off-policy": "off_policy/dr",
+    "steps/s": "performance/steps_per_second",
+}
 _COMPARED_TAGS = ("webscale.", "code.", "data.", "package.", "hardware.", "python")
 
 
@@ -37,16 +41,16 @@ def list_command(arguments: argparse.Namespace) -> None:
         msg = f"experiment = {arguments.experiment!r} is not in the store; {hint}"
         raise ConfigError(msg)
     chosen = [key for key, name in experiments.items() if arguments.experiment in (None, name)]
-    table = Table("run", "name", "experiment", "started", "status", _SHOWN_METRIC, "weights")
+    table = Table("run", "name", "experiment", "started", "status", *_SHOWN_METRICS, "weights")
     for run in client.search_runs(chosen, max_results=arguments.limit, order_by=["attributes.start_time DESC"]):
-        reward = run.data.metrics.get(_SHOWN_METRIC)
+        shown = (run.data.metrics.get(metric) for metric in _SHOWN_METRICS.values())
         table.add_row(
             run.info.run_id,
             run.info.run_name,
             experiments[run.info.experiment_id],
             datetime.fromtimestamp(run.info.start_time / 1000).isoformat(sep=" ", timespec="seconds"),
             run.info.status,
-            "" if reward is None else f"{reward:.5g}",
+            *("" if value is None else f"{value:.5g}" for value in shown),
             run.data.tags.get(WEIGHTS_TAG, "")[:16],
         )
     make_console().print(table)

@@ -19,7 +19,6 @@ from sb3_webscale.reproducibility.tracking import connect
 from sb3_webscale.reproducibility.weights import hash_weights
 
 # MLflow 3.17 on SQLAlchemy 2.1.
-pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
 
 CONFIG = """
 CartPole-v1:

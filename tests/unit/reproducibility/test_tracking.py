@@ -14,7 +14,6 @@ from sb3_webscale.reproducibility.logger_bridge import TrackerOutput
 from sb3_webscale.reproducibility.tracking import MlflowTracker, connect, default_tracking_uri
 
 # MLflow 3.17 on SQLAlchemy 2.1.
-pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
 
 
 @pytest.fixture(scope="module")
