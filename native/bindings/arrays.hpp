@@ -55,7 +55,7 @@ std::vector<const std::byte*> row_addresses(const std::vector<py::array>& arrays
     return addresses;
 }
 
-/// A view of native memory that keeps its owner alive.
+/// A contiguous view of native memory that keeps its owner alive.
 template <class T>
 py::array borrow(std::vector<py::ssize_t> shape, T* data, py::handle owner) {
     return py::array(py::dtype::of<T>(), std::move(shape), data, owner);

@@ -15,7 +15,7 @@ class BatchArrays {
 public:
     BatchArrays(const std::shared_ptr<BlockPool>& pool, std::size_t bytes) {
         auto owner = std::make_unique<Owner>(Owner{pool, pool->take(bytes)});
-        data_ = owner->block->data();
+        data_ = owner->block.data();
         capsule_ = py::capsule(owner.get(), [](void* pointer) {
             const std::unique_ptr<Owner> returned(static_cast<Owner*>(pointer));
             returned->pool->give_back(std::move(returned->block));
@@ -38,7 +38,7 @@ public:
 private:
     struct Owner {
         std::shared_ptr<BlockPool> pool;
-        std::unique_ptr<BlockPool::Block> block;
+        Block block;
     };
 
     py::capsule capsule_;

@@ -6,20 +6,31 @@ namespace webscale::bindings {
 
 namespace {
 
-std::vector<py::ssize_t> shape_of(const Replay& replay) {
-    return {static_cast<py::ssize_t>(replay.ring().capacity()), static_cast<py::ssize_t>(replay.ring().n_envs())};
+/// A live view of one field of every record, shape (capacity, n_envs, *rest).
+py::array field_view(py::object self, const py::dtype& dtype, std::byte* first, std::vector<py::ssize_t> rest = {}) {
+    const TransitionRing& ring = self.cast<BoundReplay&>().replay.ring();
+    const auto n_envs = static_cast<py::ssize_t>(ring.n_envs());
+    const auto record = static_cast<py::ssize_t>(ring.records().stride());
+    std::vector<py::ssize_t> shape = {static_cast<py::ssize_t>(ring.capacity()), n_envs};
+    std::vector<py::ssize_t> strides = {n_envs * record, record};
+    for (const py::ssize_t length : rest) {
+        shape.push_back(length);
+        strides.push_back(dtype.itemsize());
+    }
+    return py::array(dtype, std::move(shape), std::move(strides), first, self);
 }
 
-py::array live_view(py::object self, ZeroedArray<float>& (TransitionRing::*field)() noexcept) {
-    auto& replay = self.cast<BoundReplay&>().replay;
-    return borrow(shape_of(replay), (replay.ring().*field)().data(), self);
+template <float& (*Field)(std::byte*) noexcept>
+py::array float_view(py::object self) {
+    RowRecords& records = self.cast<BoundReplay&>().replay.ring().records();
+    return field_view(self, py::dtype::of<float>(), reinterpret_cast<std::byte*>(&Field(records.record(0))));
 }
 
 py::array action_view(py::object self) {
     auto& bound = self.cast<BoundReplay&>();
-    auto shape = shape_of(bound.replay);
-    shape.push_back(static_cast<py::ssize_t>(bound.format.action_dim));
-    return py::array(bound.format.action_dtype, std::move(shape), bound.replay.ring().actions().data(), self);
+    RowRecords& records = bound.replay.ring().records();
+    return field_view(self, bound.format.action_dtype, records.action(records.record(0)),
+                      {static_cast<py::ssize_t>(bound.format.action_dim)});
 }
 
 }  // namespace
@@ -42,9 +53,9 @@ void register_replay(py::module_& module) {
         .def_property_readonly("steps", [](const BoundReplay& self) { return self.replay.ring().steps(); })
         .def_property_readonly("first_step", [](const BoundReplay& self) { return self.replay.ring().first_step(); })
         .def_property_readonly("nbytes", [](const BoundReplay& self) { return self.replay.nbytes(); })
-        .def_property_readonly("rewards", [](py::object self) { return live_view(self, &TransitionRing::rewards); })
-        .def_property_readonly("dones", [](py::object self) { return live_view(self, &TransitionRing::dones); })
-        .def_property_readonly("timeouts", [](py::object self) { return live_view(self, &TransitionRing::timeouts); })
+        .def_property_readonly("rewards", &float_view<RowRecords::reward>)
+        .def_property_readonly("dones", &float_view<RowRecords::done>)
+        .def_property_readonly("timeouts", &float_view<RowRecords::timeout>)
         .def_property_readonly("actions", &action_view);
     register_adding(replay);
     register_gathering(replay);

@@ -53,30 +53,37 @@ void append_frames(BoundReplay& self, std::size_t column, std::size_t env, const
     }
 }
 
-/// References of the filled rows, shape (filled rows, 2, frames).
+/// References of the filled rows, shape (filled rows, 2, frames); a view into the records.
 py::array references(py::object self, std::size_t column) {
-    auto& replay = self.cast<BoundReplay&>().replay;
-    ObservationColumn& source = column_of(replay, column);
-    const auto rows = static_cast<py::ssize_t>(replay.ring().filled_slots() * replay.ring().n_envs());
-    return borrow({rows, 2, static_cast<py::ssize_t>(source.layout().frames)}, source.references().data(), self);
+    TransitionRing& ring = self.cast<BoundReplay&>().replay.ring();
+    const auto frames = static_cast<py::ssize_t>(ring.columns().at(column).layout().frames);
+    constexpr auto item = static_cast<py::ssize_t>(sizeof(RowRecords::Reference));
+    return py::array(py::dtype::of<RowRecords::Reference>(),
+                     std::vector<py::ssize_t>{static_cast<py::ssize_t>(ring.filled_slots() * ring.n_envs()), 2, frames},
+                     std::vector<py::ssize_t>{static_cast<py::ssize_t>(ring.records().stride()), frames * item, item},
+                     RowRecords::references(ring.records().record(0)) + ring.references_offset(column), self);
 }
 
 /// Restores references after the streams, refusing any that points outside its stream.
 void restore_references(BoundReplay& self, std::size_t column, const Contiguous<std::uint32_t>& saved) {
-    Replay& replay = self.replay;
-    ObservationColumn& target = column_of(replay, column);
-    const std::size_t per_row = 2 * target.layout().frames;
+    TransitionRing& ring = self.replay.ring();
+    const ObservationColumn& target = ring.columns().at(column);
+    const std::size_t per_row = target.layout().references();
     const auto values = view(saved);
-    if (values.size() > target.references().size() || values.size() % per_row != 0) {
+    if (values.size() > ring.rows() * per_row || values.size() % per_row != 0) {
         throw std::invalid_argument("the saved references do not belong to a ring of this capacity");
     }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const FrameStream& stream = target.stream(i / per_row % target.n_envs());
-        if (values[i] - stream.begin() >= stream.live_frames()) {
-            throw std::invalid_argument("a saved reference points to a frame that was not saved");
+    for (std::size_t row = 0; row < values.size() / per_row; ++row) {
+        const FrameStream& stream = target.stream(row % ring.n_envs());
+        RowRecords::Reference* references =
+            RowRecords::references(ring.records().record(row)) + ring.references_offset(column);
+        for (std::size_t i = 0; i < per_row; ++i) {
+            references[i] = values[row * per_row + i];
+            if (references[i] - stream.begin() >= stream.live_frames()) {
+                throw std::invalid_argument("a saved reference points to a frame that was not saved");
+            }
         }
     }
-    std::copy(values.begin(), values.end(), target.references().data());
 }
 
 py::tuple generator(const BoundReplay& self) {

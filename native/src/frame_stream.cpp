@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace webscale {
 
 namespace {
-constexpr std::size_t target_chunk_bytes = std::size_t{1} << 20;
+constexpr std::size_t target_chunk_bytes = std::size_t{4} << 20;
 constexpr std::size_t chunks_of_small_stream = 8;
 }  // namespace
 
@@ -32,17 +33,17 @@ FrameStream::Sequence FrameStream::append(const std::byte* frame) {
     if (in_use > table_mask_) {
         grow_table();
     }
-    Chunk& home = table_[chunk & table_mask_];
-    if (home == nullptr) {
-        home = spare_ != nullptr ? std::move(spare_) : Chunk(new std::byte[chunk_bytes()]);
+    Block& home = table_[chunk & table_mask_];
+    if (!home) {
+        home = spare_ ? std::exchange(spare_, Block()) : Block(chunk_bytes());
     }
-    std::memcpy(home.get() + static_cast<std::size_t>(end_ & chunk_mask_) * frame_bytes_, frame, frame_bytes_);
+    std::memcpy(home.data() + static_cast<std::size_t>(end_ & chunk_mask_) * frame_bytes_, frame, frame_bytes_);
     return end_++;
 }
 
 void FrameStream::grow_table() {
     const std::size_t old_size = table_.size();
-    std::vector<Chunk> grown(old_size * 2);
+    std::vector<Block> grown(old_size * 2);
     const auto grown_mask = static_cast<std::uint32_t>(grown.size() - 1);
     const std::uint32_t first = begin_ >> chunk_shift_;
     for (std::uint32_t i = 0; i < old_size; ++i) {
@@ -56,7 +57,7 @@ void FrameStream::release_before(Sequence sequence) noexcept {
     const std::uint32_t number_mask = UINT32_MAX >> chunk_shift_;
     for (std::uint32_t chunk = begin_ >> chunk_shift_; chunk != sequence >> chunk_shift_;
          chunk = (chunk + 1) & number_mask) {
-        spare_ = std::move(table_[chunk & table_mask_]);
+        spare_ = std::exchange(table_[chunk & table_mask_], Block());
     }
     begin_ = sequence;
 }
@@ -65,13 +66,13 @@ void FrameStream::restart(Sequence first) {
     table_.clear();
     table_.resize(1);
     table_mask_ = 0;
-    spare_.reset();
+    spare_ = Block();
     begin_ = end_ = first;
 }
 
 std::size_t FrameStream::nbytes() const noexcept {
-    const auto chunks = std::count_if(table_.begin(), table_.end(), [](const Chunk& chunk) { return chunk != nullptr; });
-    return (static_cast<std::size_t>(chunks) + (spare_ != nullptr)) * chunk_bytes() + table_.size() * sizeof(Chunk);
+    const auto chunks = std::count_if(table_.begin(), table_.end(), [](const Block& chunk) { return bool(chunk); });
+    return (static_cast<std::size_t>(chunks) + bool(spare_)) * chunk_bytes() + table_.size() * sizeof(Block);
 }
 
 }  // namespace webscale

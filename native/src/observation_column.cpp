@@ -10,11 +10,15 @@ namespace {
 constexpr std::size_t max_age_in_rows = 64;
 }
 
-ObservationColumn::ObservationColumn(std::size_t capacity, std::size_t n_envs, ObservationLayout layout)
-    : layout_(layout), references_(capacity * n_envs * 2 * layout.frames) {
-    if (layout.frames == 0 || layout.row_bytes == 0 || layout.row_bytes % layout.frames != 0) {
+void ObservationLayout::check() const {
+    if (frames == 0 || row_bytes == 0 || row_bytes % frames != 0) {
         throw std::invalid_argument("an observation of row_bytes bytes must split into `frames` equal parts");
     }
+}
+
+ObservationColumn::ObservationColumn(std::size_t capacity, std::size_t n_envs, ObservationLayout layout)
+    : layout_(layout) {
+    layout.check();
     frame_bytes_ = layout.row_bytes / layout.frames;
     const std::size_t quarter_ring = std::min(capacity / 4, max_age_in_rows);
     max_age_ = static_cast<Sequence>(std::max<std::size_t>(quarter_ring, 2) * layout.frames);
@@ -51,6 +55,8 @@ void ObservationColumn::intern(FrameStream& stream, const Sequence* earlier, std
         const std::byte* bytes = row + frame * frame_bytes_;
         if (earlier != nullptr && frame + shift < layout_.frames && holds(stream, earlier[frame + shift], bytes)) {
             out[frame] = earlier[frame + shift];
+        } else if (earlier != nullptr && shift > 0 && holds(stream, earlier[frame], bytes)) {
+            out[frame] = earlier[frame];  // a plane that stands still
         } else if (frame > 0 && holds(stream, out[frame - 1], bytes)) {
             out[frame] = out[frame - 1];  // a stack that starts with copies of the first frame, or with blanks
         } else {
@@ -59,26 +65,22 @@ void ObservationColumn::intern(FrameStream& stream, const Sequence* earlier, std
     }
 }
 
-void ObservationColumn::add(std::size_t slot, std::size_t env, std::size_t previous_slot, const std::byte* current,
-                            const std::byte* next) {
+void ObservationColumn::add(std::size_t env, const Sequence* previous, const std::byte* current, const std::byte* next,
+                            Sequence* references) {
     FrameStream& stream = streams_[env];
-    const std::size_t row = slot * n_envs() + env;
     const Sequence* earlier = nullptr;
-    if (previous_slot != no_previous) {
+    if (previous != nullptr) {
         // Copied, since in a ring of one slot the new row replaces the row that it continues.
-        const Sequence* source = references_of(previous_slot * n_envs() + env, Side::next);
-        std::copy(source, source + layout_.frames, previous_.begin());
+        std::copy(previous + layout_.frames, previous + 2 * layout_.frames, previous_.begin());
         earlier = previous_.data();
     }
-    Sequence* now = references_of(row, Side::current);
-    intern(stream, earlier, 0, current, now);
-    intern(stream, now, find_shift(stream, now, next), next, references_of(row, Side::next));
+    intern(stream, earlier, 0, current, references);
+    intern(stream, references, find_shift(stream, references, next), next, references + layout_.frames);
 }
 
-void ObservationColumn::release_before(std::size_t oldest_slot, std::size_t env) noexcept {
+void ObservationColumn::release_before(std::size_t env, const Sequence* references) noexcept {
     // References never move back along a stream, so the oldest row's smallest one bounds all that is still in use.
     FrameStream& stream = streams_[env];
-    const Sequence* references = references_of(oldest_slot * n_envs() + env, Side::current);
     Sequence oldest = stream.end() - stream.begin();
     for (std::size_t frame = 0; frame < layout_.frames; ++frame) {
         oldest = std::min(oldest, references[frame] - stream.begin());
@@ -86,22 +88,22 @@ void ObservationColumn::release_before(std::size_t oldest_slot, std::size_t env)
     stream.release_before(stream.begin() + oldest);
 }
 
-void ObservationColumn::gather(Side side, const std::size_t* rows, std::size_t count, std::byte* out) const noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-        const Sequence* references = references_of(rows[i], side);
-        const FrameStream& stream = streams_[rows[i] % n_envs()];
-        for (std::size_t frame = 0; frame < layout_.frames;) {
-            const Sequence first = references[frame];
-            const std::size_t limit = std::min(layout_.frames - frame, stream.contiguous_from(first));
-            std::size_t run = 1;
-            while (run < limit && references[frame + run] == first + run) {
-                ++run;
-            }
-            std::memcpy(out, stream.at(first), run * frame_bytes_);
-            out += run * frame_bytes_;
-            frame += run;
+std::byte* ObservationColumn::copy(std::size_t env, Side side, const Sequence* references,
+                                   std::byte* out) const noexcept {
+    const FrameStream& stream = streams_[env];
+    const Sequence* wanted = references + (side == Side::next ? layout_.frames : 0);
+    for (std::size_t frame = 0; frame < layout_.frames;) {
+        const Sequence first = wanted[frame];
+        const std::size_t limit = std::min(layout_.frames - frame, stream.contiguous_from(first));
+        std::size_t run = 1;
+        while (run < limit && wanted[frame + run] == first + run) {
+            ++run;
         }
+        std::memcpy(out, stream.at(first), run * frame_bytes_);
+        out += run * frame_bytes_;
+        frame += run;
     }
+    return out;
 }
 
 void ObservationColumn::clear() noexcept {
@@ -111,7 +113,7 @@ void ObservationColumn::clear() noexcept {
 }
 
 std::size_t ObservationColumn::nbytes() const noexcept {
-    std::size_t total = references_.nbytes();
+    std::size_t total = 0;
     for (const FrameStream& stream : streams_) {
         total += stream.nbytes();
     }

@@ -1,6 +1,5 @@
 #include "webscale/replay.hpp"
 
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -78,7 +77,7 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
     const std::unique_lock lock(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
         std::iota(rows.begin(), rows.end(), ring_.position() * n_envs);
-        ring_.add({current, next, first.actions + i * n_envs * ring_.action_bytes(), first.rewards + i * n_envs,
+        ring_.add({current, next, first.actions + i * n_envs * ring_.records().action_bytes(), first.rewards + i * n_envs,
                    first.dones + i * n_envs, first.timeouts + i * n_envs});
         if (sampler_ && withheld) {
             sampler_->assign(rows, no_priority);
@@ -99,31 +98,7 @@ void Replay::gather(std::span<const std::int64_t> rows, std::span<const std::int
     const std::shared_lock lock(mutex_);
     check_rows(rows);
     check_rows(last_rows);
-    const auto first = unsigned_rows(rows);
-    const auto last = unsigned_rows(last_rows);
-    for (std::size_t c = 0; c < ring_.columns().size(); ++c) {
-        if (c < batch.current.size() && batch.current[c] != nullptr) {
-            ring_.columns()[c].gather(Side::current, first.data(), first.size(), batch.current[c]);
-        }
-        if (c < batch.next.size() && batch.next[c] != nullptr) {
-            ring_.columns()[c].gather(Side::next, last.data(), last.size(), batch.next[c]);
-        }
-    }
-    const std::size_t action_bytes = ring_.action_bytes();
-    for (std::size_t i = 0; i < first.size(); ++i) {
-        if (batch.actions != nullptr) {
-            std::memcpy(batch.actions + i * action_bytes, ring_.actions().data() + first[i] * action_bytes, action_bytes);
-        }
-        if (batch.ids != nullptr) {
-            batch.ids[i] = ring_.id_of(first[i]);
-        }
-        if (batch.rewards != nullptr) {
-            batch.rewards[i] = ring_.rewards()[last[i]];
-        }
-        if (batch.terminals != nullptr) {
-            batch.terminals[i] = ring_.dones()[last[i]] * (1.0f - ring_.timeouts()[last[i]]);
-        }
-    }
+    ring_.gather(rows, last_rows, batch);
 }
 
 void Replay::draw(double beta, std::span<std::int64_t> rows, std::span<float> weights) {

@@ -1,5 +1,7 @@
 #include "webscale/sum_tree.hpp"
 
+#include "webscale/prefetch.hpp"
+
 namespace webscale {
 
 namespace {
@@ -19,14 +21,6 @@ std::size_t descend(const double* line, double& mass) noexcept {
     }
     mass = line[last];  // past the end of the child's own children too, so each level takes its last one
     return last;
-}
-
-void prefetch(const void* address) noexcept {
-#if defined(__GNUC__) || defined(__clang__)
-    __builtin_prefetch(address);
-#else
-    (void)address;
-#endif
 }
 
 }  // namespace

@@ -4,9 +4,17 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "webscale/prefetch.hpp"
+#include "webscale/worker_pool.hpp"
+
 namespace webscale {
 
 namespace {
+
+// Rows whose records, and then whose frames, are asked for ahead of the copying.
+constexpr std::size_t record_lookahead = 24;
+constexpr std::size_t frame_lookahead = 8;
+constexpr std::size_t bytes_worth_a_thread = std::size_t{1} << 20;  // waking one costs as much as copying a part of this
 
 std::size_t checked(std::size_t value, const char* message) {
     if (value == 0) {
@@ -15,43 +23,148 @@ std::size_t checked(std::size_t value, const char* message) {
     return value;
 }
 
+std::size_t references_of(std::span<const ObservationLayout> columns) {
+    std::size_t total = 0;
+    for (const ObservationLayout& layout : columns) {
+        layout.check();
+        total += layout.references();
+    }
+    return total;
+}
+
 }  // namespace
 
 TransitionRing::TransitionRing(std::size_t capacity, std::size_t n_envs, std::span<const ObservationLayout> columns,
                                std::size_t action_bytes)
     : capacity_(checked(capacity, "capacity is 0, but a ring holds at least one step")),
       n_envs_(checked(n_envs, "n_envs is 0, but a ring serves at least one environment")),
-      action_bytes_(action_bytes),
-      actions_(capacity * n_envs * action_bytes),
-      rewards_(capacity * n_envs),
-      dones_(capacity * n_envs),
-      timeouts_(capacity * n_envs) {
+      records_(capacity * n_envs, references_of(columns), action_bytes) {
+    std::size_t offset = 0;
     columns_.reserve(columns.size());
     for (const ObservationLayout& layout : columns) {
         columns_.emplace_back(capacity, n_envs, layout);
+        reference_offsets_.push_back(offset);
+        offset += layout.references();
     }
 }
 
 void TransitionRing::add(const Step& step) {
     const std::size_t slot = position();
-    const std::size_t previous =
-        steps_ > first_step_ ? (slot + capacity_ - 1) % capacity_ : ObservationColumn::no_previous;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-        const std::size_t row_bytes = columns_[c].layout().row_bytes;
-        for (std::size_t env = 0; env < n_envs_; ++env) {
-            columns_[c].add(slot, env, previous, step.current[c] + env * row_bytes, step.next[c] + env * row_bytes);
-        }
+    for (std::size_t env = 0; env < n_envs_; ++env) {
+        add_observations(step, slot, env);
+        std::byte* record = records_.record(slot * n_envs_ + env);
+        RowRecords::reward(record) = step.rewards[env];
+        RowRecords::done(record) = step.dones[env];
+        RowRecords::timeout(record) = step.timeouts[env];
+        std::memcpy(records_.action(record), step.actions + env * records_.action_bytes(), records_.action_bytes());
     }
-    std::memcpy(actions_.data() + slot * n_envs_ * action_bytes_, step.actions, n_envs_ * action_bytes_);
-    std::copy(step.rewards, step.rewards + n_envs_, rewards_.data() + slot * n_envs_);
-    std::copy(step.dones, step.dones + n_envs_, dones_.data() + slot * n_envs_);
-    std::copy(step.timeouts, step.timeouts + n_envs_, timeouts_.data() + slot * n_envs_);
     ++steps_;
     if (full()) {
-        for (ObservationColumn& column : columns_) {
-            for (std::size_t env = 0; env < n_envs_; ++env) {
-                column.release_before(position(), env);
+        for (std::size_t env = 0; env < n_envs_; ++env) {
+            const std::byte* oldest = records_.record(position() * n_envs_ + env);
+            for (std::size_t c = 0; c < columns_.size(); ++c) {
+                columns_[c].release_before(env, RowRecords::references(oldest) + reference_offsets_[c]);
             }
+        }
+    }
+}
+
+void TransitionRing::add_observations(const Step& step, std::size_t slot, std::size_t env) {
+    std::byte* record = records_.record(slot * n_envs_ + env);
+    const std::size_t previous_slot = slot == 0 ? capacity_ - 1 : slot - 1;
+    const std::byte* previous = steps_ > first_step_ ? records_.record(previous_slot * n_envs_ + env) : nullptr;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        const std::size_t row_bytes = columns_[c].layout().row_bytes;
+        const std::size_t offset = reference_offsets_[c];
+        columns_[c].add(env, previous == nullptr ? nullptr : RowRecords::references(previous) + offset,
+                        step.current[c] + env * row_bytes, step.next[c] + env * row_bytes,
+                        RowRecords::references(record) + offset);
+    }
+}
+
+void TransitionRing::gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                            const Batch& batch) const {
+    gather_scalars(rows, last_rows, batch);
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        std::byte* current = c < batch.current.size() ? batch.current[c] : nullptr;
+        std::byte* next = c < batch.next.size() ? batch.next[c] : nullptr;
+        gather_column(c, rows, last_rows, current, next);
+    }
+}
+
+void TransitionRing::gather_column(std::size_t column, std::span<const std::int64_t> rows,
+                                   std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const {
+    const std::size_t row_bytes = columns_[column].layout().row_bytes;
+    const std::size_t total = rows.size() * row_bytes * ((current != nullptr) + (next != nullptr));
+    if (total < 2 * bytes_worth_a_thread) {
+        gather_observations(column, rows, last_rows, current, next);
+        return;
+    }
+    WorkerPool& workers = WorkerPool::shared();
+    const std::size_t parts = std::min(total / bytes_worth_a_thread, workers.width());
+    workers.run(parts, [&](std::size_t part) {
+        const std::size_t begin = rows.size() * part / parts;
+        const std::size_t count = rows.size() * (part + 1) / parts - begin;
+        gather_observations(column, rows.subspan(begin, count), last_rows.subspan(begin, count),
+                            current == nullptr ? nullptr : current + begin * row_bytes,
+                            next == nullptr ? nullptr : next + begin * row_bytes);
+    });
+}
+
+void TransitionRing::gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                                    const Batch& batch) const {
+    const std::size_t action_bytes = records_.action_bytes();
+    const std::size_t record_bytes = records_.stride();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i + record_lookahead < rows.size()) {
+            prefetch(records_.record(static_cast<std::size_t>(rows[i + record_lookahead])), record_bytes);
+        }
+        const auto row = static_cast<std::size_t>(rows[i]);
+        const std::byte* record = records_.record(row);
+        const std::byte* last = records_.record(static_cast<std::size_t>(last_rows[i]));
+        if (batch.actions != nullptr) {
+            std::memcpy(batch.actions + i * action_bytes, records_.action(record), action_bytes);
+        }
+        if (batch.ids != nullptr) {
+            batch.ids[i] = id_of(row);
+        }
+        if (batch.rewards != nullptr) {
+            batch.rewards[i] = RowRecords::reward(last);
+        }
+        if (batch.terminals != nullptr) {
+            batch.terminals[i] = RowRecords::done(last) * (1.0f - RowRecords::timeout(last));
+        }
+    }
+}
+
+void TransitionRing::prefetch_frames(std::size_t column, Side side, std::size_t row) const {
+    const RowRecords::Reference* references = RowRecords::references(records_.record(row)) + reference_offsets_[column];
+    prefetch(columns_[column].first_frame(env_of(row), side, references), columns_[column].layout().row_bytes);
+}
+
+void TransitionRing::gather_observations(std::size_t column, std::span<const std::int64_t> rows,
+                                         std::span<const std::int64_t> last_rows, std::byte* current,
+                                         std::byte* next) const {
+    const ObservationColumn& source = columns_[column];
+    const std::size_t offset = reference_offsets_[column];
+    // Both sides of a row together: the next observation usually lies behind the current one, or is part of it.
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i + frame_lookahead < rows.size()) {
+            if (current != nullptr) {
+                prefetch_frames(column, Side::current, static_cast<std::size_t>(rows[i + frame_lookahead]));
+            }
+            if (next != nullptr) {
+                prefetch_frames(column, Side::next, static_cast<std::size_t>(last_rows[i + frame_lookahead]));
+            }
+        }
+        if (current != nullptr) {
+            const auto row = static_cast<std::size_t>(rows[i]);
+            current = source.copy(env_of(row), Side::current, RowRecords::references(records_.record(row)) + offset,
+                                  current);
+        }
+        if (next != nullptr) {
+            const auto row = static_cast<std::size_t>(last_rows[i]);
+            next = source.copy(env_of(row), Side::next, RowRecords::references(records_.record(row)) + offset, next);
         }
     }
 }
@@ -65,9 +178,9 @@ void TransitionRing::clear() noexcept {
 }
 
 std::int64_t TransitionRing::id_of(std::size_t row) const noexcept {
-    const std::uint64_t slot = row / n_envs_;
-    const std::uint64_t turn = steps_ / capacity_ - (slot >= position() ? 1 : 0);
-    return static_cast<std::int64_t>((turn * capacity_ + slot) * n_envs_ + row % n_envs_);
+    // Rows before the write head belong to this turn of the ring, the others to the one before.
+    const std::uint64_t turn = steps_ / capacity_ - (row >= position() * n_envs_ ? 1 : 0);
+    return static_cast<std::int64_t>(turn * rows() + row);
 }
 
 bool TransitionRing::live(std::int64_t id) const noexcept {
@@ -79,7 +192,7 @@ bool TransitionRing::live(std::int64_t id) const noexcept {
 }
 
 std::size_t TransitionRing::nbytes() const noexcept {
-    std::size_t total = actions_.nbytes() + rewards_.nbytes() + dones_.nbytes() + timeouts_.nbytes();
+    std::size_t total = records_.nbytes();
     for (const ObservationColumn& column : columns_) {
         total += column.nbytes();
     }

@@ -56,9 +56,11 @@ private:
     Row row_;
 };
 
-Row read(const ObservationColumn& column, Side side, std::size_t row) {
+using References = std::vector<ObservationColumn::Sequence>;
+
+Row read(const ObservationColumn& column, std::size_t env, Side side, const References& references) {
     Row out(column.layout().row_bytes);
-    column.gather(side, &row, 1, out.data());
+    column.copy(env, side, references.data(), out.data());
     return out;
 }
 
@@ -75,22 +77,23 @@ TEST_CASE("every stored row reads back bit for bit, at every fill level and afte
                 envs.emplace_back(frames, frame_bytes, env + 1);
             }
             std::vector<std::pair<Row, Row>> model(capacity * n_envs);
-            std::size_t previous = ObservationColumn::no_previous;
+            std::vector<References> references(capacity * n_envs, References(column.layout().references()));
             for (std::size_t step = 0; step < 10 * capacity + 40; ++step) {
                 const std::size_t slot = step % capacity;
+                const std::size_t previous = (step + capacity - 1) % capacity;
                 for (std::size_t env = 0; env < n_envs; ++env) {
                     auto [now, next] = envs[env].step();
-                    column.add(slot, env, previous, now.data(), next.data());
+                    column.add(env, step == 0 ? nullptr : references[previous * n_envs + env].data(), now.data(),
+                               next.data(), references[slot * n_envs + env].data());
                     model[slot * n_envs + env] = {now, next};
                     if (step + 1 >= capacity) {
-                        column.release_before((step + 1) % capacity, env);
+                        column.release_before(env, references[(step + 1) % capacity * n_envs + env].data());
                     }
                 }
-                previous = slot;
                 const std::size_t filled = std::min(step + 1, capacity) * n_envs;
                 for (std::size_t row = 0; row < filled; ++row) {
-                    REQUIRE(read(column, Side::current, row) == model[row].first);
-                    REQUIRE(read(column, Side::next, row) == model[row].second);
+                    REQUIRE(read(column, row % n_envs, Side::current, references[row]) == model[row].first);
+                    REQUIRE(read(column, row % n_envs, Side::next, references[row]) == model[row].second);
                 }
             }
         }
@@ -106,9 +109,12 @@ TEST_CASE("a running stack of frames is kept once") {
     for (std::byte& b : tape) {
         b = static_cast<std::byte>(random());
     }
+    References previous(8);
     for (std::size_t step = 0; step < capacity; ++step) {
         const std::byte* now = tape.data() + step * frame_bytes;
-        column.add(step, 0, step == 0 ? ObservationColumn::no_previous : step - 1, now, now + frame_bytes);
+        References references(8);
+        column.add(0, step == 0 ? nullptr : previous.data(), now, now + frame_bytes, references.data());
+        previous = references;
     }
     CHECK(column.stream(0).live_frames() == capacity + 4);
 }
@@ -121,9 +127,34 @@ TEST_CASE("stacks that move by several frames are found too") {
     for (std::byte& b : tape) {
         b = static_cast<std::byte>(random());
     }
+    References previous(12);
     for (std::size_t step = 0; step < 100; ++step) {
         const std::byte* now = tape.data() + step * 3 * frame_bytes;
-        column.add(step, 0, step == 0 ? ObservationColumn::no_previous : step - 1, now, now + 3 * frame_bytes);
+        References references(12);
+        column.add(0, step == 0 ? nullptr : previous.data(), now, now + 3 * frame_bytes, references.data());
+        previous = references;
     }
     CHECK(column.stream(0).live_frames() == 6 + 3 * 100);
+}
+
+TEST_CASE("planes that never change do not keep the stream behind them") {
+    constexpr std::size_t frame_bytes = 64;
+    constexpr std::size_t capacity = 100;
+    ObservationColumn column(capacity, 1, {2 * frame_bytes, 2});
+    std::vector<References> references(capacity, References(4));
+    std::vector<std::byte> now(2 * frame_bytes), next(2 * frame_bytes);
+    std::mt19937 random(7);
+    for (std::size_t step = 0; step < 20 * capacity; ++step) {
+        now = next;
+        for (std::size_t i = frame_bytes; i < 2 * frame_bytes; ++i) {
+            next[i] = static_cast<std::byte>(random());
+        }
+        const std::size_t slot = step % capacity;
+        column.add(0, step == 0 ? nullptr : references[(slot + capacity - 1) % capacity].data(), now.data(), next.data(),
+                   references[slot].data());
+        if (step + 1 >= capacity) {
+            column.release_before(0, references[(slot + 1) % capacity].data());
+        }
+        REQUIRE(column.stream(0).live_frames() < 2 * capacity);
+    }
 }

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <mutex>
 #include <vector>
+
+#include "webscale/block.hpp"
 
 namespace webscale {
 
@@ -13,32 +14,18 @@ namespace webscale {
 /// belongs to whoever took it until it is given back, so a batch that is still held is never overwritten. Thread-safe.
 class BlockPool {
 public:
-    /// A block of at least `bytes`, aligned to a cache line and, when large, in huge pages where the system has them.
-    class Block {
-    public:
-        explicit Block(std::size_t bytes);
-        std::byte* data() noexcept { return data_.get(); }
-        std::size_t size() const noexcept { return size_; }
+    /// Takes a block of at least `bytes`. O(kept_blocks); allocates only when none is free that fits. Throws
+    /// std::bad_alloc.
+    Block take(std::size_t bytes);
 
-    private:
-        struct Free {
-            void operator()(std::byte* pointer) const noexcept;
-        };
-        std::size_t size_;
-        std::unique_ptr<std::byte, Free> data_;
-    };
-
-    /// Takes a block. O(blocks kept); allocates only when none is free that is large enough. Throws std::bad_alloc.
-    std::unique_ptr<Block> take(std::size_t bytes);
-
-    /// Gives a block back. O(1). Beyond `kept_blocks`, memory is returned to the system.
-    void give_back(std::unique_ptr<Block> block) noexcept;
+    /// Gives a block back. O(kept_blocks). Beyond that many, memory returns to the system.
+    void give_back(Block block) noexcept;
 
     static constexpr std::size_t kept_blocks = 4;
 
 private:
     std::mutex mutex_;
-    std::vector<std::unique_ptr<Block>> free_;
+    std::vector<Block> free_;
 };
 
 }  // namespace webscale

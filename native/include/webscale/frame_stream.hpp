@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include "webscale/block.hpp"
 
 namespace webscale {
 
@@ -16,7 +17,7 @@ class FrameStream {
 public:
     using Sequence = std::uint32_t;
 
-    /// `expected_frames` sets the chunk size: about 1 MiB, less when the whole stream is small.
+    /// `expected_frames` sets the chunk size: about 4 MiB, less when the whole stream is small.
     FrameStream(std::size_t frame_bytes, std::size_t expected_frames);
 
     /// Copies one frame in. Amortised O(frame_bytes). Throws std::bad_alloc, or std::length_error at 2^31 live frames;
@@ -25,7 +26,7 @@ public:
 
     /// Address of a live frame.
     const std::byte* at(Sequence sequence) const noexcept {
-        return table_[(sequence >> chunk_shift_) & table_mask_].get() +
+        return table_[(sequence >> chunk_shift_) & table_mask_].data() +
                static_cast<std::size_t>(sequence & chunk_mask_) * frame_bytes_;
     }
 
@@ -45,8 +46,6 @@ public:
     std::size_t nbytes() const noexcept;
 
 private:
-    using Chunk = std::unique_ptr<std::byte[]>;
-
     std::size_t chunk_bytes() const noexcept { return (static_cast<std::size_t>(chunk_mask_) + 1) * frame_bytes_; }
     void grow_table();
 
@@ -54,8 +53,8 @@ private:
     std::uint32_t chunk_shift_ = 0;
     std::uint32_t chunk_mask_ = 0;
     std::uint32_t table_mask_ = 0;
-    std::vector<Chunk> table_;
-    Chunk spare_;  // the chunk given back last: a full ring takes and returns chunks at the same rate
+    std::vector<Block> table_;
+    Block spare_;  // the chunk given back last: a full ring takes and returns chunks at the same rate
     Sequence begin_ = 0;
     Sequence end_ = 0;
 };

@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "webscale/frame_stream.hpp"
-#include "webscale/zeroed_array.hpp"
+#include "webscale/row_records.hpp"
 
 namespace webscale {
 
@@ -17,6 +18,11 @@ struct ObservationLayout {
     std::size_t row_bytes;
     std::size_t frames = 1;
     FloatFormat format = FloatFormat::none;
+
+    /// Throws std::invalid_argument when the row does not split into its frames.
+    void check() const;
+
+    std::size_t references() const noexcept { return 2 * frames; }
 };
 
 /// Which observation of a transition.
@@ -26,45 +32,40 @@ enum class Side : std::size_t { current = 0, next = 1 };
 ///
 /// The next observation of step t is the observation of step t+1 unless the episode ended between them, and stacked
 /// frames overlap. Both are found by comparing bytes when a transition is added, never assumed, so what is read back
-/// equals what was stored bit for bit. A row is a slot and an environment, row = slot * n_envs + env.
-/// Not thread-safe.
+/// equals what was stored bit for bit. Which frames make up a row stands in the row's record: `frames` references for
+/// the current observation, then as many for the next. Not thread-safe.
 class ObservationColumn {
 public:
     using Sequence = FrameStream::Sequence;
 
     ObservationColumn(std::size_t capacity, std::size_t n_envs, ObservationLayout layout);
 
-    /// Stores both observations of one environment at `slot`. `previous_slot` is where this environment's stream
-    /// continues from, or `no_previous`. O(row_bytes). Throws std::bad_alloc.
-    void add(std::size_t slot, std::size_t env, std::size_t previous_slot, const std::byte* current,
-             const std::byte* next);
+    /// Stores both observations of environment `env` and writes `references`. `previous` are the references of the row
+    /// that this environment's stream continues from, or null. O(row_bytes). Throws std::bad_alloc.
+    void add(std::size_t env, const Sequence* previous, const std::byte* current, const std::byte* next,
+             Sequence* references);
 
-    /// Lets go of the frames that only transitions older than the one at `oldest_slot` used. O(frames).
-    void release_before(std::size_t oldest_slot, std::size_t env) noexcept;
+    /// Lets go of the frames that only transitions older than the one with these `references` used. O(frames).
+    void release_before(std::size_t env, const Sequence* references) noexcept;
 
-    /// Copies the observations of `rows[0..count)` to `out`, row after row. O(count * row_bytes).
-    void gather(Side side, const std::size_t* rows, std::size_t count, std::byte* out) const noexcept;
+    /// First frame of an observation; the others need not follow it.
+    const std::byte* first_frame(std::size_t env, Side side, const Sequence* references) const noexcept {
+        return streams_[env].at(references[side == Side::next ? layout_.frames : 0]);
+    }
+
+    /// Copies an observation to `out` and returns the end of it. O(row_bytes).
+    std::byte* copy(std::size_t env, Side side, const Sequence* references, std::byte* out) const noexcept;
 
     void clear() noexcept;
 
     const ObservationLayout& layout() const noexcept { return layout_; }
-    std::size_t n_envs() const noexcept { return streams_.size(); }
     std::size_t nbytes() const noexcept;
-
-    static constexpr std::size_t no_previous = SIZE_MAX;
 
     // Direct access for saving and restoring.
     FrameStream& stream(std::size_t env) noexcept { return streams_[env]; }
     const FrameStream& stream(std::size_t env) const noexcept { return streams_[env]; }
-    ZeroedArray<Sequence>& references() noexcept { return references_; }
 
 private:
-    const Sequence* references_of(std::size_t row, Side side) const noexcept {
-        return references_.data() + (row * 2 + static_cast<std::size_t>(side)) * layout_.frames;
-    }
-    Sequence* references_of(std::size_t row, Side side) noexcept {
-        return references_.data() + (row * 2 + static_cast<std::size_t>(side)) * layout_.frames;
-    }
     bool holds(const FrameStream& stream, Sequence sequence, const std::byte* frame) const noexcept;
     std::size_t find_shift(const FrameStream& stream, const Sequence* earlier, const std::byte* row) noexcept;
     void intern(FrameStream& stream, const Sequence* earlier, std::size_t shift, const std::byte* row, Sequence* out);
@@ -76,7 +77,6 @@ private:
     // of its stream: shared for ever, it would keep the whole stream behind it from being released.
     Sequence max_age_;
     std::vector<FrameStream> streams_;
-    ZeroedArray<Sequence> references_;
     std::vector<Sequence> previous_;  // scratch: references of the row that the new one continues
 };
 

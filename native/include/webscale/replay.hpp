@@ -21,16 +21,6 @@ struct NonFinite {
     std::size_t element;
 };
 
-/// Destination arrays of gather(), each with one entry for each row asked for; null pointers are skipped.
-struct Batch {
-    std::span<std::byte* const> current;  // for each column
-    std::span<std::byte* const> next;
-    std::byte* actions = nullptr;
-    float* rewards = nullptr;
-    float* terminals = nullptr;  // done * (1 - timeout): what must not be bootstrapped
-    std::int64_t* ids = nullptr;
-};
-
 struct UpdateCounts {
     std::size_t updated;
     std::size_t stale;

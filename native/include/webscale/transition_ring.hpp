@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "webscale/observation_column.hpp"
-#include "webscale/zeroed_array.hpp"
+#include "webscale/row_records.hpp"
 
 namespace webscale {
 
@@ -20,7 +20,17 @@ struct Step {
     const float* timeouts;
 };
 
-/// Ring of transitions, columnar, `capacity` steps of `n_envs` environments.
+/// Destination arrays of gather(), each with one entry for each row asked for; null pointers are skipped.
+struct Batch {
+    std::span<std::byte* const> current;  // for each column
+    std::span<std::byte* const> next;
+    std::byte* actions = nullptr;
+    float* rewards = nullptr;
+    float* terminals = nullptr;  // done * (1 - timeout): what must not be bootstrapped
+    std::int64_t* ids = nullptr;
+};
+
+/// Ring of transitions, `capacity` steps of `n_envs` environments.
 ///
 /// A row is slot * n_envs + env. An id is step * n_envs + env, where steps are counted over the whole life of the ring:
 /// it names slot and version at once and is never reused, so an id that outlived its transition is recognised.
@@ -33,6 +43,10 @@ public:
     /// Stores one step of every environment. O(bytes). Throws std::bad_alloc.
     void add(const Step& step);
 
+    /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
+    /// same as `rows` otherwise). All rows must be filled. O(bytes), large batches by several threads.
+    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch) const;
+
     /// Forgets all transitions; ids go on, so that ids given out before stay stale.
     void clear() noexcept;
 
@@ -41,7 +55,9 @@ public:
     std::size_t rows() const noexcept { return capacity_ * n_envs_; }
     std::size_t position() const noexcept { return static_cast<std::size_t>(steps_ % capacity_); }
     bool full() const noexcept { return steps_ - first_step_ >= capacity_; }
-    std::size_t filled_slots() const noexcept { return full() ? capacity_ : static_cast<std::size_t>(steps_ - first_step_); }
+    std::size_t filled_slots() const noexcept {
+        return full() ? capacity_ : static_cast<std::size_t>(steps_ - first_step_);
+    }
     std::uint64_t steps() const noexcept { return steps_; }
     std::uint64_t first_step() const noexcept { return first_step_; }
 
@@ -55,29 +71,33 @@ public:
 
     std::vector<ObservationColumn>& columns() noexcept { return columns_; }
     const std::vector<ObservationColumn>& columns() const noexcept { return columns_; }
-    ZeroedArray<std::byte>& actions() noexcept { return actions_; }
-    ZeroedArray<float>& rewards() noexcept { return rewards_; }
-    ZeroedArray<float>& dones() noexcept { return dones_; }
-    ZeroedArray<float>& timeouts() noexcept { return timeouts_; }
-    const ZeroedArray<std::byte>& actions() const noexcept { return actions_; }
-    const ZeroedArray<float>& rewards() const noexcept { return rewards_; }
-    const ZeroedArray<float>& dones() const noexcept { return dones_; }
-    const ZeroedArray<float>& timeouts() const noexcept { return timeouts_; }
-    std::size_t action_bytes() const noexcept { return action_bytes_; }
+    RowRecords& records() noexcept { return records_; }
+    const RowRecords& records() const noexcept { return records_; }
+
+    /// Where the references of `column` start among those of a record.
+    std::size_t references_offset(std::size_t column) const noexcept { return reference_offsets_[column]; }
+
     std::size_t nbytes() const noexcept;
 
-    /// Sets the counters of a saved ring whose columns and arrays have been restored.
+    /// Sets the counters of a saved ring whose columns and records have been restored.
     void restore_counters(std::uint64_t steps, std::uint64_t first_step);
 
 private:
+    void add_observations(const Step& step, std::size_t slot, std::size_t env);
+    void gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                        const Batch& batch) const;
+    void gather_column(std::size_t column, std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                       std::byte* current, std::byte* next) const;
+    void gather_observations(std::size_t column, std::span<const std::int64_t> rows,
+                             std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const;
+    void prefetch_frames(std::size_t column, Side side, std::size_t row) const;
+    std::size_t env_of(std::size_t row) const noexcept { return n_envs_ == 1 ? 0 : row % n_envs_; }
+
     std::size_t capacity_;
     std::size_t n_envs_;
-    std::size_t action_bytes_;
     std::vector<ObservationColumn> columns_;
-    ZeroedArray<std::byte> actions_;
-    ZeroedArray<float> rewards_;
-    ZeroedArray<float> dones_;
-    ZeroedArray<float> timeouts_;
+    std::vector<std::size_t> reference_offsets_;
+    RowRecords records_;
     std::uint64_t steps_ = 0;       // steps added, a multiple of capacity skipped at each clear
     std::uint64_t first_step_ = 0;  // steps_ at the last clear
 };

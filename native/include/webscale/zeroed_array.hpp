@@ -7,6 +7,8 @@
 #include <new>
 #include <type_traits>
 
+#include "webscale/huge_pages.hpp"
+
 namespace webscale {
 
 /// Fixed-size array of zeros, aligned to a cache line.
@@ -22,17 +24,18 @@ public:
 
     ZeroedArray() = default;
 
-    /// Cost: one allocation. Throws std::bad_alloc.
-    explicit ZeroedArray(std::size_t size) : size_(size) {
-        if (size > (SIZE_MAX - alignment) / sizeof(T)) {
+    /// An array of count * width elements. Cost: one allocation. Throws std::bad_alloc.
+    explicit ZeroedArray(std::size_t count, std::size_t width = 1) : size_(count * width) {
+        if (width != 0 && count > (SIZE_MAX - alignment) / sizeof(T) / width) {
             throw std::bad_alloc();
         }
-        owner_.reset(std::calloc(size * sizeof(T) + alignment, 1));
+        owner_.reset(std::calloc(size_ * sizeof(T) + alignment, 1));
         if (owner_ == nullptr) {
             throw std::bad_alloc();
         }
         const auto address = reinterpret_cast<std::uintptr_t>(owner_.get());
         data_ = reinterpret_cast<T*>((address + alignment - 1) / alignment * alignment);
+        advise_huge_pages(data_, nbytes());
     }
 
     T* data() noexcept { return data_; }
