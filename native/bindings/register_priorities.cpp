@@ -1,5 +1,5 @@
 #include <stdexcept>
-#include <string>
+#include <vector>
 
 #include "register.hpp"
 
@@ -19,22 +19,38 @@ py::tuple draw(BoundReplay& self, std::size_t count, double beta) {
     return py::make_tuple(rows, weights);
 }
 
-py::tuple update_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids,
-                            const Contiguous<double>& priorities) {
-    if (ids.size() != priorities.size()) {
-        throw std::invalid_argument("ids and priorities differ in length; give one priority for each id");
+/// `count` TD errors as they come from torch or NumPy, plus epsilon; false for any other type or shape.
+template <class T>
+bool read_td_errors(const py::array& array, double epsilon, std::vector<double>& out) {
+    if (!py::isinstance<py::array_t<T, py::array::c_style>>(array)) {
+        return false;
     }
-    for (const double priority : view(priorities)) {
-        if (!(priority > 0.0 && priority <= PrioritySampler::max_allowed)) {
-            throw std::invalid_argument("a priority must lie in (0, 1e100], but one is " + std::to_string(priority));
+    const auto* values = static_cast<const T*>(array.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] = static_cast<double>(values[i]) + epsilon;
+    }
+    return true;
+}
+
+/// (updated, stale), or None when a TD error is not a finite non-negative number of a plain type; nothing is changed
+/// then, and the caller says why.
+py::object try_update_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids, const py::array& td_errors,
+                                 double epsilon) {
+    std::vector<double> priorities(static_cast<std::size_t>(ids.size()));
+    if (td_errors.size() != ids.size() || !(read_td_errors<float>(td_errors, epsilon, priorities) ||
+                                            read_td_errors<double>(td_errors, epsilon, priorities))) {
+        return py::none();
+    }
+    for (const double priority : priorities) {
+        if (!(priority >= epsilon && priority <= PrioritySampler::max_allowed)) {
+            return py::none();
         }
     }
     const auto id_span = view(ids);
-    const auto priority_span = view(priorities);
     UpdateCounts counts{};
     {
         const py::gil_scoped_release release;
-        counts = self.replay.update_priorities(id_span, priority_span);
+        counts = self.replay.update_priorities(id_span, priorities);
     }
     return py::make_tuple(counts.updated, counts.stale);
 }
@@ -62,7 +78,7 @@ void register_priorities(py::class_<BoundReplay>& replay) {
             [](BoundReplay& self, double alpha, std::uint64_t seed) { self.replay.prioritize(alpha, seed); },
             py::arg("alpha"), py::arg("seed"))
         .def("draw", &draw, py::arg("count"), py::arg("beta"))
-        .def("update_priorities", &update_priorities, py::arg("ids"), py::arg("priorities"))
+        .def("try_update_priorities", &try_update_priorities, py::arg("ids"), py::arg("td_errors"), py::arg("epsilon"))
         .def("priorities", &priorities, py::arg("ids"))
         .def(
             "withdraw", [](BoundReplay& self, const Rows& rows) { self.replay.withdraw(view(rows)); }, py::arg("rows"))

@@ -18,6 +18,7 @@ from sb3_webscale.buffers.prioritization import (
     FeedbackWatch,
     Prioritization,
     SampledBatch,
+    as_array,
     checked_td_errors,
 )
 from sb3_webscale.buffers.random_seed import native_seed
@@ -204,10 +205,16 @@ class NativeReplayBuffer(NativeStorage):
     def _samples_class(self) -> type[WebscaleReplayBufferSamples] | type[WebscaleDictReplayBufferSamples]:
         return WebscaleReplayBufferSamples if self._layouts[0].key is None else WebscaleDictReplayBufferSamples
 
+    @property
+    def _on_cpu(self) -> bool:
+        return th.device(self.device).type == "cpu"
+
     def _to_tensor(self, arrays: Any) -> Any:
         # Every array was made for this batch, so sharing its memory with the tensor is safe.
         if isinstance(arrays, dict):
-            return {key: self.to_torch(array, copy=False) for key, array in arrays.items()}
+            return {key: self._to_tensor(array) for key, array in arrays.items()}
+        if self._on_cpu:
+            return th.from_numpy(arrays)
         return self.to_torch(arrays, copy=False)
 
     def _remember(self, ids: npt.NDArray[np.int64], weights: th.Tensor) -> None:
@@ -250,8 +257,13 @@ class NativeReplayBuffer(NativeStorage):
         """
         settings = self._required_prioritization()
         ids = as_ids(ids)
-        values = checked_td_errors(td_errors, len(ids))
-        updated, stale = self._replay.update_priorities(ids, values + settings.epsilon)
+        values = as_array(td_errors)
+        counts = self._replay.try_update_priorities(ids, values, settings.epsilon)
+        if counts is None:
+            # Of another type or shape, or wrong: convert it, or say what is wrong.
+            counts = self._replay.try_update_priorities(ids, checked_td_errors(values, len(ids)), settings.epsilon)
+        assert counts is not None
+        updated, stale = counts
         self._stale_updates += stale
         self._watch.fed()
         return int(updated)
@@ -295,4 +307,8 @@ class NativeReplayBuffer(NativeStorage):
 
 
 def as_ids(ids: Any) -> npt.NDArray[np.int64]:
-    return np.ascontiguousarray(ids.cpu().numpy() if isinstance(ids, th.Tensor) else ids, dtype=np.int64).ravel()
+    """
+    :param ids: integers, tensor or array
+    :return: int64, one axis
+    """
+    return np.ascontiguousarray(as_array(ids), dtype=np.int64).reshape(-1)

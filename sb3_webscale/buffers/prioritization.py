@@ -13,7 +13,7 @@ import torch as th
 
 from sb3_webscale.errors import InvalidInputError
 
-__all__ = ["BatchFollower", "FeedbackWatch", "Prioritization", "SampledBatch", "checked_td_errors"]
+__all__ = ["BatchFollower", "FeedbackWatch", "Prioritization", "SampledBatch", "as_array", "checked_td_errors"]
 
 _MAX_TD_ERROR = 1e99
 
@@ -105,6 +105,14 @@ class FeedbackWatch:
         self._waiting = 0
 
 
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """
+    :param values: tensor on any device, array or sequence
+    :return: the same as an array
+    """
+    return values.detach().cpu().numpy() if isinstance(values, th.Tensor) else np.asarray(values)
+
+
 def checked_td_errors(td_errors: Any, count: int) -> npt.NDArray[np.float64]:
     """
     :param td_errors: magnitudes of TD errors, tensor or array of ``count`` elements
@@ -112,8 +120,7 @@ def checked_td_errors(td_errors: Any, count: int) -> npt.NDArray[np.float64]:
     :return: float64 (count,)
     :raises InvalidInputError: when the count differs, or one is NaN, infinite, negative or above 1e99
     """
-    values = td_errors.detach().cpu().numpy() if isinstance(td_errors, th.Tensor) else np.asarray(td_errors)
-    values = values.astype(np.float64).ravel()
+    values = as_array(td_errors).astype(np.float64).ravel()
     if len(values) != count:
         msg = f"td_errors has {len(values)} elements, but there are {count} ids: give one TD error for each id"
         raise InvalidInputError(msg)
