@@ -44,6 +44,7 @@ class NativeStorage(ReplayBuffer):
             if count < 1:
                 msg = f"{name} is {count}, but must be at least 1"
                 raise InvalidInputError(msg)
+        self._check_observation_space(observation_space)
         self._native: _native.Replay | None = None
         self._layouts: list[ObservationLayout] = observation_layouts(observation_space)
         self._action_layout: ActionLayout = action_layout(action_space)
@@ -56,6 +57,9 @@ class NativeStorage(ReplayBuffer):
         self._steps_added = 0
         self._warn_if_too_large()
         self._native = self._new_native()
+
+    def _check_observation_space(self, space: spaces.Space[Any]) -> None:
+        """Refuse what is another buffer class's to store."""
 
     def _new_native(self) -> _native.Replay:
         columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in self._layouts]
