@@ -1,6 +1,7 @@
 // Parts of a Replay as plain arrays, for pickles and snapshots; sb3_webscale.buffers.state puts them together.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
 
 #include "arrays.hpp"
@@ -64,24 +65,36 @@ py::array references(py::object self, std::size_t column) {
                      RowRecords::references(ring.records().record(0)) + ring.references_offset(column), self);
 }
 
-/// Restores references after the streams, refusing any that points outside its stream.
+/// Restores references after counters and streams. Refused are references outside their stream, and any that an older
+/// row's release would leave dangling: the ring relies on a stream's references never moving back.
 void restore_references(BoundReplay& self, std::size_t column, const Contiguous<std::uint32_t>& saved) {
     TransitionRing& ring = self.replay.ring();
     const ObservationColumn& target = ring.columns().at(column);
-    const std::size_t per_row = target.layout().references();
+    const std::size_t frames = target.layout().frames;
     const auto values = view(saved);
-    if (values.size() > ring.rows() * per_row || values.size() % per_row != 0) {
-        throw std::invalid_argument("the saved references do not belong to a ring of this capacity");
+    const std::size_t filled = ring.filled_slots();
+    const std::size_t n_envs = ring.n_envs();
+    if (values.size() != filled * n_envs * 2 * frames) {
+        throw std::invalid_argument("the saved references are not those of as many transitions as were saved");
     }
-    for (std::size_t row = 0; row < values.size() / per_row; ++row) {
-        const FrameStream& stream = target.stream(row % ring.n_envs());
-        RowRecords::Reference* references =
-            RowRecords::references(ring.records().record(row)) + ring.references_offset(column);
-        for (std::size_t i = 0; i < per_row; ++i) {
-            references[i] = values[row * per_row + i];
-            if (references[i] - stream.begin() >= stream.live_frames()) {
-                throw std::invalid_argument("a saved reference points to a frame that was not saved");
+    for (std::size_t env = 0; env < n_envs; ++env) {
+        const FrameStream& stream = target.stream(env);
+        FrameStream::Sequence floor = 0;
+        for (std::size_t age = filled; age-- > 0;) {
+            const std::size_t slot = (ring.position() + ring.capacity() - 1 - age) % ring.capacity();
+            const std::size_t row = slot * n_envs + env;
+            const std::uint32_t* source = values.data() + row * 2 * frames;
+            auto oldest = static_cast<FrameStream::Sequence>(stream.live_frames());
+            for (std::size_t i = 0; i < 2 * frames; ++i) {
+                const FrameStream::Sequence place = source[i] - stream.begin();
+                oldest = i < frames ? std::min(oldest, place) : oldest;
+                if (place >= stream.live_frames() || place < floor || place < oldest) {
+                    throw std::invalid_argument("a saved reference points to a frame that does not belong to its transition");
+                }
             }
+            floor = oldest;
+            std::copy(source, source + 2 * frames,
+                      RowRecords::references(ring.records().record(row)) + ring.references_offset(column));
         }
     }
 }
@@ -95,8 +108,8 @@ void restore_sampler(BoundReplay& self, const Contiguous<double>& priorities, st
     Replay& replay = self.replay;
     PrioritySampler& sampler = replay.sampler().value();
     const auto values = view(priorities);
-    if (values.size() > sampler.rows()) {
-        throw std::invalid_argument("more priorities were saved than this ring has rows");
+    if (values.size() != replay.ring().filled_slots() * replay.ring().n_envs()) {
+        throw std::invalid_argument("there is not one saved priority for each saved transition");
     }
     for (const double value : values) {
         if (!(value >= 0.0 && value <= PrioritySampler::max_allowed)) {

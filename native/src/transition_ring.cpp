@@ -200,7 +200,8 @@ std::size_t TransitionRing::nbytes() const noexcept {
 }
 
 void TransitionRing::restore_counters(std::uint64_t steps, std::uint64_t first_step) {
-    if (first_step > steps || first_step % capacity_ != 0) {
+    const std::uint64_t most = std::uint64_t{1} << 62;  // ids must fit into 63 bits
+    if (first_step > steps || first_step % capacity_ != 0 || steps > most / n_envs_) {
         throw std::invalid_argument("the saved step counters do not belong to a ring of this capacity");
     }
     steps_ = steps;

@@ -319,7 +319,7 @@ class NativeStorage(ReplayBuffer):
             raise SnapshotFormatError(msg)
         self.__dict__.update(state["attributes"])
         self._native = self._new_native()
-        restore_native(self._native, state["native"], self._saved_with_priorities)
+        restore_native(self._native, state["native"], len(self._layouts), self._saved_with_priorities)
 
 
 def _contiguous(values: Any, dtype: np.dtype[Any], size: int, name: str) -> npt.NDArray[Any]:

@@ -51,17 +51,22 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     return state
 
 
-def restore_native(replay: _native.Replay, state: dict[str, Any], prioritized: bool) -> None:
+def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int, prioritized: bool) -> None:
     """Fills a new replay of the same layout. ``state`` is emptied on the way, so that memory is never held twice.
 
     :param replay: the replay to fill
     :param state: what :func:`native_state` returned
+    :param n_columns: observation arrays that it must hold
     :param prioritized: whether it must hold priorities
     :raises SnapshotFormatError: when the arrays do not belong together
     """
     try:
+        replay.restore_counters(state["steps"], state["first_step"])
         for name in ("actions", "rewards", "dones", "timeouts"):
             values = state.pop(name)
+            if len(values) != replay.filled_slots:
+                msg = f"{name} has {len(values)} steps, but {replay.filled_slots} were saved"
+                raise ValueError(msg)
             getattr(replay, name)[: len(values)] = values
         for column, saved in enumerate(state.pop("columns")):
             for env, stream in enumerate(saved["streams"]):
@@ -70,11 +75,14 @@ def restore_native(replay: _native.Replay, state: dict[str, Any], prioritized: b
                 while frames:
                     replay.append_frames(column, env, np.ascontiguousarray(frames.pop(0)))
             replay.restore_references(column, np.ascontiguousarray(saved["references"]))
-        replay.restore_counters(state["steps"], state["first_step"])
+            n_columns -= 1
+        if n_columns != 0:
+            msg = "the number of observation arrays is not that of the space"
+            raise ValueError(msg)
         if prioritized:
             saved = state.pop("priorities")
             replay.prioritize(saved["alpha"], saved["seed"])
             replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         msg = f"the saved replay buffer is damaged: {error}. Use another copy of the file"
         raise SnapshotFormatError(msg) from error

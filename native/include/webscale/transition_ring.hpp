@@ -79,7 +79,8 @@ public:
 
     std::size_t nbytes() const noexcept;
 
-    /// Sets the counters of a saved ring whose columns and records have been restored.
+    /// Sets the counters of a saved ring; its streams and records must be restored before anything is read. Throws
+    /// std::invalid_argument.
     void restore_counters(std::uint64_t steps, std::uint64_t first_step);
 
 private:
