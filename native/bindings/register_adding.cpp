@@ -68,6 +68,12 @@ bool read_timeouts(py::handle infos, std::size_t count, float* out) {
     return true;
 }
 
+bool has_shape(py::handle value, std::size_t rows, const std::vector<py::ssize_t>& shape) {
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    return array.ndim() == static_cast<py::ssize_t>(shape.size()) + 1 &&
+           array.shape(0) == static_cast<py::ssize_t>(rows) && std::equal(shape.begin(), shape.end(), array.shape() + 1);
+}
+
 bool read_observations(const TransitionFormat& format, py::handle value, std::size_t rows,
                        std::vector<const std::byte*>& out) {
     for (const ObservationFormat& part : format.observations) {
@@ -79,7 +85,7 @@ bool read_observations(const TransitionFormat& format, py::handle value, std::si
             }
         }
         out.push_back(plain(array, part.dtype, part.row_bytes * rows));
-        if (out.back() == nullptr) {
+        if (out.back() == nullptr || !has_shape(array, rows, part.shape)) {
             return false;
         }
     }

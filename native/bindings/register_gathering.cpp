@@ -58,13 +58,15 @@ py::tuple gather(const BoundReplay& self, const Contiguous<std::int64_t>& rows,
                  const Contiguous<std::int64_t>& last_rows) {
     const auto count = static_cast<std::size_t>(rows.size());
     require_bytes(last_rows, count * sizeof(std::int64_t), "last_rows");
-    std::size_t bytes = BatchArrays::padded(count * self.format.action_bytes()) +
-                        2 * BatchArrays::padded(count * sizeof(float)) +
-                        BatchArrays::padded(count * sizeof(std::int64_t));
+    std::size_t bytes = 0;
     for (const ObservationFormat& part : self.format.observations) {
         bytes += 2 * BatchArrays::padded(count * part.row_bytes);
     }
     BatchArrays arrays(self.blocks, bytes);
+    // Apart from the observations, so that keeping the ids of a batch does not keep its images.
+    BatchArrays small(self.blocks, BatchArrays::padded(count * self.format.action_bytes()) +
+                                       2 * BatchArrays::padded(count * sizeof(float)) +
+                                       BatchArrays::padded(count * sizeof(std::int64_t)));
     py::list observations;
     py::list next_observations;
     std::vector<std::byte*> current;
@@ -75,10 +77,10 @@ py::tuple gather(const BoundReplay& self, const Contiguous<std::int64_t>& rows,
         observations.append(arrays.array(part.dtype, batch_shape(count, part.shape), current.back()));
         next_observations.append(arrays.array(part.dtype, batch_shape(count, part.shape), next.back()));
     }
-    std::byte* actions = arrays.next(count * self.format.action_bytes());
-    std::byte* rewards = arrays.next(count * sizeof(float));
-    std::byte* terminals = arrays.next(count * sizeof(float));
-    std::byte* ids = arrays.next(count * sizeof(std::int64_t));
+    std::byte* actions = small.next(count * self.format.action_bytes());
+    std::byte* rewards = small.next(count * sizeof(float));
+    std::byte* terminals = small.next(count * sizeof(float));
+    std::byte* ids = small.next(count * sizeof(std::int64_t));
     const Batch batch{current, next, actions, reinterpret_cast<float*>(rewards), reinterpret_cast<float*>(terminals),
                       reinterpret_cast<std::int64_t*>(ids)};
     const auto first = view(rows);
@@ -90,10 +92,10 @@ py::tuple gather(const BoundReplay& self, const Contiguous<std::int64_t>& rows,
     const auto size = static_cast<py::ssize_t>(count);
     const auto action_dim = static_cast<py::ssize_t>(self.format.action_dim);
     return py::make_tuple(observations, next_observations,
-                          arrays.array(self.format.action_dtype, {size, action_dim}, actions),
-                          arrays.array(py::dtype::of<float>(), {size, 1}, terminals),
-                          arrays.array(py::dtype::of<float>(), {size, 1}, rewards),
-                          arrays.array(py::dtype::of<std::int64_t>(), {size}, ids));
+                          small.array(self.format.action_dtype, {size, action_dim}, actions),
+                          small.array(py::dtype::of<float>(), {size, 1}, terminals),
+                          small.array(py::dtype::of<float>(), {size, 1}, rewards),
+                          small.array(py::dtype::of<std::int64_t>(), {size}, ids));
 }
 
 void gather_observations(const BoundReplay& self, std::size_t column, bool next, const Contiguous<std::int64_t>& rows,

@@ -1,4 +1,3 @@
-#include <stdexcept>
 #include <vector>
 
 #include "register.hpp"
@@ -27,7 +26,8 @@ bool read_td_errors(const py::array& array, double epsilon, std::vector<double>&
     }
     const auto* values = static_cast<const T*>(array.data());
     for (std::size_t i = 0; i < out.size(); ++i) {
-        out[i] = static_cast<double>(values[i]) + epsilon;
+        const auto td_error = static_cast<double>(values[i]);
+        out[i] = td_error >= 0.0 ? td_error + epsilon : -1.0;  // NaN too
     }
     return true;
 }
@@ -42,7 +42,7 @@ py::object try_update_priorities(BoundReplay& self, const Contiguous<std::int64_
         return py::none();
     }
     for (const double priority : priorities) {
-        if (!(priority >= epsilon && priority <= PrioritySampler::max_allowed)) {
+        if (!(priority > 0.0 && priority <= PrioritySampler::max_allowed)) {
             return py::none();
         }
     }
@@ -61,11 +61,10 @@ Contiguous<double> priorities(const BoundReplay& self, const Contiguous<std::int
     return out;
 }
 
-const PrioritySampler& sampler_of(const BoundReplay& self) {
-    if (!self.replay.sampler()) {
-        throw std::logic_error("this replay has no priorities; build it with prioritized=True");
-    }
-    return *self.replay.sampler();
+/// A property that reads the sampler under its lock.
+template <class Function>
+auto reading(Function function) {
+    return [function](const BoundReplay& self) { return self.replay.read_sampler(function); };
 }
 
 }  // namespace
@@ -87,10 +86,10 @@ void register_priorities(py::class_<BoundReplay>& replay) {
         .def(
             "set_alpha", [](BoundReplay& self, double alpha) { self.replay.set_alpha(alpha); }, py::arg("alpha"),
             py::call_guard<py::gil_scoped_release>())
-        .def_property_readonly("prioritized", [](const BoundReplay& self) { return self.replay.sampler().has_value(); })
-        .def_property_readonly("alpha", [](const BoundReplay& self) { return sampler_of(self).alpha(); })
-        .def_property_readonly("max_priority", [](const BoundReplay& self) { return sampler_of(self).max_priority(); })
-        .def_property_readonly("total_mass", [](const BoundReplay& self) { return sampler_of(self).total_mass(); });
+        .def_property_readonly("prioritized", [](const BoundReplay& self) { return self.replay.prioritized(); })
+        .def_property_readonly("alpha", reading([](const PrioritySampler& sampler) { return sampler.alpha(); }))
+        .def_property_readonly("max_priority", reading([](const PrioritySampler& sampler) { return sampler.max_priority(); }))
+        .def_property_readonly("total_mass", reading([](const PrioritySampler& sampler) { return sampler.total_mass(); }));
 }
 
 }  // namespace webscale::bindings

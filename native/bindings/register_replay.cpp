@@ -33,6 +33,12 @@ py::array action_view(py::object self) {
                       {static_cast<py::ssize_t>(bound.format.action_dim)});
 }
 
+/// A property that reads the ring under its lock.
+template <class Function>
+auto reading(Function function) {
+    return [function](const BoundReplay& self) { return self.replay.read(function); };
+}
+
 }  // namespace
 
 void register_replay(py::module_& module) {
@@ -47,11 +53,11 @@ void register_replay(py::module_& module) {
              py::arg("format"))
         .def(
             "clear", [](BoundReplay& self) { self.replay.clear(); }, py::call_guard<py::gil_scoped_release>())
-        .def_property_readonly("position", [](const BoundReplay& self) { return self.replay.ring().position(); })
-        .def_property_readonly("full", [](const BoundReplay& self) { return self.replay.ring().full(); })
-        .def_property_readonly("filled_slots", [](const BoundReplay& self) { return self.replay.ring().filled_slots(); })
-        .def_property_readonly("steps", [](const BoundReplay& self) { return self.replay.ring().steps(); })
-        .def_property_readonly("first_step", [](const BoundReplay& self) { return self.replay.ring().first_step(); })
+        .def_property_readonly("position", reading([](const TransitionRing& ring) { return ring.position(); }))
+        .def_property_readonly("full", reading([](const TransitionRing& ring) { return ring.full(); }))
+        .def_property_readonly("filled_slots", reading([](const TransitionRing& ring) { return ring.filled_slots(); }))
+        .def_property_readonly("steps", reading([](const TransitionRing& ring) { return ring.steps(); }))
+        .def_property_readonly("first_step", reading([](const TransitionRing& ring) { return ring.first_step(); }))
         .def_property_readonly("nbytes", [](const BoundReplay& self) { return self.replay.nbytes(); })
         .def_property_readonly("rewards", &float_view<RowRecords::reward>)
         .def_property_readonly("dones", &float_view<RowRecords::done>)

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "arrays.hpp"
@@ -19,17 +20,20 @@ void check_env(const Replay& replay, std::size_t env) {
     }
 }
 
-/// Views of the live frames of one stream, chunk by chunk.
-py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
-    auto& replay = self.cast<BoundReplay&>().replay;
-    check_env(replay, env);
-    const FrameStream& stream = column_of(replay, column).stream(env);
+/// The live frames of one stream, chunk by chunk. Each array shares its chunk, so it stays as it is whatever the ring
+/// does afterwards.
+py::list stream_frames(const BoundReplay& self, std::size_t column, std::size_t env) {
+    check_env(self.replay, env);
+    const FrameStream& stream = self.replay.ring().columns().at(column).stream(env);
     py::list runs;
     for (auto frame = stream.begin(); frame != stream.end();) {
         const std::size_t left = static_cast<FrameStream::Sequence>(stream.end() - frame);
         const std::size_t run = std::min(stream.contiguous_from(frame), left);
+        auto chunk = std::make_unique<Block>(stream.chunk_of(frame));
+        const py::capsule owner(chunk.get(), [](void* pointer) { delete static_cast<Block*>(pointer); });
+        chunk.release();
         auto* data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stream.at(frame)));
-        runs.append(borrow({static_cast<py::ssize_t>(run * stream.frame_bytes())}, data, self));
+        runs.append(borrow({static_cast<py::ssize_t>(run * stream.frame_bytes())}, data, owner));
         frame += static_cast<FrameStream::Sequence>(run);
     }
     return runs;

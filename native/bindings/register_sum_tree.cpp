@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "arrays.hpp"
 #include "register.hpp"

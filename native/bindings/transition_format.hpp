@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <numeric>
-#include <string>
+#include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "arrays.hpp"

@@ -12,8 +12,6 @@ namespace {
 constexpr std::size_t line_bytes = 64;
 }
 
-void Block::Free::operator()(std::byte* pointer) const noexcept { std::free(pointer); }
-
 Block::Block(std::size_t bytes) {
     const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : line_bytes;
     size_ = (std::max(bytes, line_bytes) + line_bytes - 1) / line_bytes * line_bytes;
@@ -21,7 +19,7 @@ Block::Block(std::size_t bytes) {
     if (posix_memalign(&memory, alignment, size_) != 0) {
         throw std::bad_alloc();
     }
-    data_.reset(static_cast<std::byte*>(memory));
+    data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), std::free);
     advise_huge_pages(memory, size_);
 }
 

@@ -24,9 +24,6 @@ Block BlockPool::take(std::size_t bytes) {
 
 void BlockPool::give_back(Block block) noexcept {
     const std::lock_guard lock(mutex_);
-    if (free_.capacity() < kept_blocks) {
-        free_.reserve(kept_blocks);
-    }
     if (free_.size() == kept_blocks) {
         free_.erase(free_.begin());
     }

@@ -24,20 +24,35 @@ FrameStream::FrameStream(std::size_t frame_bytes, std::size_t expected_frames) :
     table_.resize(1);
 }
 
-FrameStream::Sequence FrameStream::append(const std::byte* frame) {
-    if (live_frames() >= std::size_t{1} << 31) {
+void FrameStream::reserve(std::size_t frames) {
+    if (live_frames() + frames > std::size_t{1} << 31) {
         throw std::length_error("a frame stream holds 2^31 frames at most; use more environments or a smaller buffer");
     }
-    const std::uint32_t chunk = end_ >> chunk_shift_;
-    const auto in_use = static_cast<std::uint32_t>(chunk - (begin_ >> chunk_shift_)) & (UINT32_MAX >> chunk_shift_);
-    if (in_use > table_mask_) {
+    const std::uint32_t number_mask = UINT32_MAX >> chunk_shift_;
+    const std::uint32_t last = static_cast<Sequence>(end_ + frames - 1) >> chunk_shift_;
+    for (std::uint32_t chunk = end_ >> chunk_shift_;; chunk = (chunk + 1) & number_mask) {
+        provide_chunk(chunk);
+        if (chunk == last) {
+            break;
+        }
+    }
+}
+
+void FrameStream::provide_chunk(std::uint32_t chunk) {
+    const std::uint32_t in_use = (chunk - (begin_ >> chunk_shift_)) & (UINT32_MAX >> chunk_shift_);
+    while (in_use > table_mask_) {
         grow_table();
     }
     Block& home = table_[chunk & table_mask_];
     if (!home) {
         home = spare_ ? std::exchange(spare_, Block()) : Block(chunk_bytes());
     }
-    std::memcpy(home.data() + static_cast<std::size_t>(end_ & chunk_mask_) * frame_bytes_, frame, frame_bytes_);
+}
+
+FrameStream::Sequence FrameStream::append(const std::byte* frame) {
+    reserve(1);
+    std::byte* home = table_[(end_ >> chunk_shift_) & table_mask_].data();
+    std::memcpy(home + static_cast<std::size_t>(end_ & chunk_mask_) * frame_bytes_, frame, frame_bytes_);
     return end_++;
 }
 
@@ -57,7 +72,10 @@ void FrameStream::release_before(Sequence sequence) noexcept {
     const std::uint32_t number_mask = UINT32_MAX >> chunk_shift_;
     for (std::uint32_t chunk = begin_ >> chunk_shift_; chunk != sequence >> chunk_shift_;
          chunk = (chunk + 1) & number_mask) {
-        spare_ = std::exchange(table_[chunk & table_mask_], Block());
+        Block released = std::exchange(table_[chunk & table_mask_], Block());
+        if (released.unshared()) {
+            spare_ = std::move(released);
+        }
     }
     begin_ = sequence;
 }

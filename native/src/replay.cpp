@@ -72,9 +72,9 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
     std::vector<const std::byte*> current(first.current.begin(), first.current.end());
     std::vector<const std::byte*> next(first.next.begin(), first.next.end());
     const std::size_t n_envs = ring_.n_envs();
+    const std::unique_lock lock(mutex_);
     std::vector<std::size_t> rows(sampler_ ? n_envs : 0);
     const std::vector<double> no_priority(rows.size(), 0.0);
-    const std::unique_lock lock(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
         std::iota(rows.begin(), rows.end(), ring_.position() * n_envs);
         ring_.add({current, next, first.actions + i * n_envs * ring_.records().action_bytes(), first.rewards + i * n_envs,

@@ -50,6 +50,12 @@ TransitionRing::TransitionRing(std::size_t capacity, std::size_t n_envs, std::sp
 
 void TransitionRing::add(const Step& step) {
     const std::size_t slot = position();
+    // All memory first: from here on nothing can fail, so a step is stored whole or not at all.
+    for (ObservationColumn& column : columns_) {
+        for (std::size_t env = 0; env < n_envs_; ++env) {
+            column.stream(env).reserve(column.layout().references());
+        }
+    }
     for (std::size_t env = 0; env < n_envs_; ++env) {
         add_observations(step, slot, env);
         std::byte* record = records_.record(slot * n_envs_ + env);

@@ -1,6 +1,7 @@
 #include "webscale/worker_pool.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -37,8 +38,13 @@ WorkerPool& WorkerPool::shared() {
 }
 
 WorkerPool::WorkerPool(std::size_t helpers) {
-    for (std::size_t i = 0; i < helpers; ++i) {
-        threads_.emplace_back([this] { help(); });
+    threads_.reserve(helpers);
+    try {
+        for (std::size_t i = 0; i < helpers; ++i) {
+            threads_.emplace_back([this] { help(); });
+        }
+    } catch (const std::system_error&) {
+        // The system gives no more threads: those that started do the work.
     }
 }
 

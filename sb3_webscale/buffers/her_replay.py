@@ -80,16 +80,25 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
     _withholds_new_rows = True
 
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Any) -> None:
+        position, starts, lengths = self.pos, self.ep_start[self.pos].copy(), self.ep_length[self.pos].copy()
+        overwritten = [self._rest_of_episode(position, env) for env in range(self.n_envs)]
+        try:
+            super().add(obs, next_obs, action, reward, done, infos)
+        except Exception:
+            # SB3's code withdraws the overwritten episodes before it stores; nothing was stored, so they stay.
+            self.ep_start[position] = starts
+            for env, slots in enumerate(overwritten):
+                self.ep_length[slots, env] = lengths[env]
+            raise
         if self.prioritization is not None:
-            self._withdraw_overwritten_episodes()
-        super().add(obs, next_obs, action, reward, done, infos)
+            for env, slots in enumerate(overwritten):
+                self._replay.withdraw(slots[1:] * self.n_envs + env)  # the first is the new row, withheld by now
 
-    def _withdraw_overwritten_episodes(self) -> None:
-        for env in range(self.n_envs):
-            length = int(self.ep_length[self.pos, env])
-            if length > 0:
-                slots = np.arange(self.pos, self.ep_start[self.pos, env] + length) % self.buffer_size
-                self._replay.withdraw(slots * self.n_envs + env)
+    def _rest_of_episode(self, slot: int, env: int) -> npt.NDArray[np.int64]:
+        """Slots of a finished episode from ``slot`` on; none when the transition there belongs to none."""
+        length = int(self.ep_length[slot, env])
+        end = int(self.ep_start[slot, env]) + length if length > 0 else slot
+        return np.arange(slot, end) % self.buffer_size
 
     def _compute_episode_length(self, env_idx: int) -> None:
         start = int(self._current_ep_start[env_idx])
@@ -120,9 +129,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         real = self._get_real_samples(slots[relabelled:], envs[relabelled:], env)
         virtual = self._get_virtual_samples(slots[:relabelled], envs[:relabelled], env)
         joined_weights = self.to_torch(np.concatenate([weights[relabelled:], weights[:relabelled]]))
-        ids = np.concatenate(self._ids_drawn)
-        self._remember(ids, joined_weights)
-        return WebscaleDictReplayBufferSamples(
+        batch = WebscaleDictReplayBufferSamples(
             observations={key: th.cat((part, virtual.observations[key])) for key, part in real.observations.items()},
             actions=th.cat((real.actions, virtual.actions)),
             next_observations={
@@ -130,9 +137,11 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
             },
             dones=th.cat((real.dones, virtual.dones)),
             rewards=th.cat((real.rewards, virtual.rewards)),
-            indices=self.to_torch(ids),
+            indices=self.to_torch(np.concatenate(self._ids_drawn)),
             weights=joined_weights,
         )
+        self._remember(batch)
+        return batch
 
     def _get_real_samples(self, batch_indices: Any, env_indices: Any, env: VecNormalize | None = None) -> Any:
         self._note_ids(batch_indices, env_indices)

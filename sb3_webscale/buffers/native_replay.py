@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, Websca
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
 __all__ = ["NativeReplayBuffer", "as_ids"]
+
+# Batches for which the caller is looked at: a script may sample by hand before it hands the buffer to an algorithm.
+_AGREEMENT_CHECKS = 100
 
 
 class NativeReplayBuffer(NativeStorage):
@@ -92,8 +96,8 @@ class NativeReplayBuffer(NativeStorage):
             optimize_memory_usage, handle_timeout_termination, check_finite,
         )  # fmt: skip
         self.n_steps = n_steps
-        self.gamma = gamma
-        self._agreement_checked = False
+        self.gamma = float(gamma)
+        self._agreement_checks_left = _AGREEMENT_CHECKS
         self._progress = 0.0
         self._stale_updates = 0
         self.prioritization: Prioritization | None = None
@@ -116,6 +120,13 @@ class NativeReplayBuffer(NativeStorage):
         :return: :class:`WebscaleReplayBufferSamples`, or :class:`WebscaleDictReplayBufferSamples` for a Dict space
         :raises BufferStateError: when nothing is stored, or fewer than B transitions and ``replace`` is False
         """
+        batch = self._draw(batch_size, env, replace)
+        if batch.weights is not None:
+            self._remember(batch)
+        return batch
+
+    def _draw(self, batch_size: int, env: VecNormalize | None, replace: bool) -> Any:
+        """A batch that nobody has been told about yet."""
         self._check_sample(batch_size, replace)
         if self.prioritization is not None:
             rows, weights = self._replay.draw(batch_size, self.beta)
@@ -125,9 +136,10 @@ class NativeReplayBuffer(NativeStorage):
         return self._get_samples(self._uniform_slots(batch_size), env=env)
 
     def _check_sample(self, batch_size: int, replace: bool) -> None:
-        if not self._agreement_checked:
-            check_agreement(sampling_algorithm(self), type(self).__name__, self.n_steps, self.gamma)
-            self._agreement_checked = True
+        if self._agreement_checks_left > 0:
+            algorithm = sampling_algorithm(self)
+            check_agreement(algorithm, type(self).__name__, self.n_steps, self.gamma)
+            self._agreement_checks_left = 0 if algorithm is not None else self._agreement_checks_left - 1
         if batch_size < 1:
             msg = f"batch_size is {batch_size}, but must be at least 1"
             raise InvalidInputError(msg)
@@ -155,7 +167,10 @@ class NativeReplayBuffer(NativeStorage):
         return np.random.randint(0, self.size(), size=batch_size)  # noqa: NPY002
 
     def _distinct_rows(self, batch_size: int) -> npt.NDArray[np.int64]:
-        return np.random.choice(self.size() * self.n_envs, size=batch_size, replace=False).astype(np.int64)  # noqa: NPY002
+        # NumPy's own choice without replacement would permute the whole buffer for each batch.
+        stored = self.size() * self.n_envs
+        seed = np.random.randint(0, 2**63 - 1, dtype=np.int64)  # noqa: NPY002
+        return np.random.default_rng(seed).choice(stored, size=batch_size, replace=False, shuffle=False)
 
     def _get_samples(self, batch_inds: npt.NDArray[np.int64], env: VecNormalize | None = None) -> Any:
         envs = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))  # noqa: NPY002
@@ -181,7 +196,7 @@ class NativeReplayBuffer(NativeStorage):
         obs, next_obs, actions, terminals, rewards, ids = self._replay.gather(rows, last_rows)
         if returns is None:
             returns = self._normalize_reward(rewards, env)
-        batch = self._samples_class(
+        return self._samples_class(
             self._to_tensor(self._normalize_obs(self._keyed(obs), env)),
             self._to_tensor(actions),
             self._to_tensor(self._normalize_obs(self._keyed(next_obs), env)),
@@ -191,9 +206,6 @@ class NativeReplayBuffer(NativeStorage):
             self._to_tensor(ids),
             None if weights is None else self._to_tensor(weights),
         )
-        if batch.weights is not None:
-            self._remember(ids, batch.weights)
-        return batch
 
     def _keyed(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """The single array of a flat space, or a dict of the arrays of a Dict space."""
@@ -217,8 +229,10 @@ class NativeReplayBuffer(NativeStorage):
             return th.from_numpy(arrays)
         return self.to_torch(arrays, copy=False)
 
-    def _remember(self, ids: npt.NDArray[np.int64], weights: th.Tensor) -> None:
-        self.last_batch = SampledBatch(ids, weights)
+    def _remember(self, batch: WebscaleReplayBufferSamples | WebscaleDictReplayBufferSamples) -> None:
+        assert batch.indices is not None
+        assert batch.weights is not None
+        self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
         self._watch.sampled()
         if self.batch_follower is not None:
             self.batch_follower.follow_batch()
@@ -245,6 +259,9 @@ class NativeReplayBuffer(NativeStorage):
         """
         :param progress: fraction of training done, in [0, 1]; moves beta when ``beta_steps`` is None
         """
+        if not math.isfinite(progress):
+            msg = f"progress is {progress}, but must be a fraction of the training in [0, 1]"
+            raise InvalidInputError(msg)
         self._progress = min(max(progress, 0.0), 1.0)
 
     def update_priorities(self, ids: Any, td_errors: Any) -> int:
@@ -302,7 +319,7 @@ class NativeReplayBuffer(NativeStorage):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         # The algorithm that loads the buffer may be another one; the batch in flight is not resumed.
-        state["attributes"] |= {"last_batch": None, "batch_follower": None, "_agreement_checked": False}
+        state["attributes"] |= {"last_batch": None, "batch_follower": None, "_agreement_checks_left": _AGREEMENT_CHECKS}
         return state
 
 

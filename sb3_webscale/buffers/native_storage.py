@@ -280,8 +280,20 @@ class NativeStorage(ReplayBuffer):
         for layout in self._layouts:
             part = obs if layout.key is None else obs[layout.key]
             size = rows * (layout.row_bytes // layout.dtype.itemsize)
-            arrays.append(_contiguous(part, layout.dtype, size, layout.named(name)))
+            array = _contiguous(part, layout.dtype, size, layout.named(name))
+            self._check_shape(np.shape(part), rows, layout, name)
+            arrays.append(array)
         return arrays
+
+    @staticmethod
+    def _check_shape(given: tuple[int, ...], rows: int, layout: ObservationLayout, name: str) -> None:
+        # SB3 reshapes Discrete observations, and broadcasting lets a single environment leave its axis out.
+        fitting = [(rows, *layout.shape)]
+        fitting += [(rows,)] if layout.shape == (1,) else []
+        fitting += [layout.shape] if rows == 1 else []
+        if given not in fitting:
+            msg = f"{layout.named(name)} has shape {given}, but {(rows, *layout.shape)} is needed"
+            raise DataError(msg)
 
     def _report_non_finite(self, found: tuple[int, bool, int, int], obs: Any) -> None:
         column, following, row, element = found
@@ -311,19 +323,29 @@ class NativeStorage(ReplayBuffer):
         return {"format": FORMAT, "attributes": attributes, "native": native}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if state.get("format") != FORMAT:
+        found = state.get("format") if isinstance(state, dict) else None
+        if found != FORMAT:
             msg = (
-                f"this {type(self).__name__} was saved in format {state.get('format')!r}, but this version reads "
+                f"this {type(self).__name__} was saved in format {found!r}, but this version reads "
                 f"format {FORMAT}: load it with the version that wrote it and save it again"
             )
             raise SnapshotFormatError(msg)
-        self.__dict__.update(state["attributes"])
-        self._native = self._new_native()
-        restore_native(self._native, state["native"], len(self._layouts), self._saved_with_priorities)
+        try:
+            self.__dict__.update(state["attributes"])
+            native = self._new_native()
+            restore_native(native, state["native"], len(self._layouts), self._saved_with_priorities)
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+            msg = f"the saved {type(self).__name__} is damaged: {error}. Use another copy of the file"
+            raise SnapshotFormatError(msg) from error
+        self._native = native
 
 
 def _contiguous(values: Any, dtype: np.dtype[Any], size: int, name: str) -> npt.NDArray[Any]:
-    array = np.ascontiguousarray(values, dtype=dtype)
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and dtype.kind != "f" and not np.isfinite(array).all():
+        msg = f"{name} holds NaN or infinity, which {dtype} cannot store: {_FINITE_FIX.split(',')[0]}"
+        raise DataError(msg)
+    array = np.ascontiguousarray(array, dtype=dtype)
     if array.size != size:
         msg = f"{name} has shape {array.shape}, that is {array.size} elements, but {size} are needed"
         raise DataError(msg)

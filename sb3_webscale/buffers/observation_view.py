@@ -56,24 +56,26 @@ class ObservationView:
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
         key = key if isinstance(key, tuple) else (key,)
         leading, trailing = key[:2], key[2:]
-        if any(part is None or part is Ellipsis for part in leading):
-            everything: npt.NDArray[Any] = self.__array__()[key]
+        if not all(isinstance(part, int | np.integer | np.ndarray | list | slice) for part in leading) or not all(
+            isinstance(part, slice) for part in trailing
+        ):
+            everything: npt.NDArray[Any] = self.__array__()[key]  # rare: NumPy's own rules on a whole copy
             return everything
         rows = self._rows(leading)
         found = self._read(rows.ravel()).reshape(*rows.shape, *self._layout.shape)
-        if not trailing:
-            return found
         index = (Ellipsis, *trailing, *[slice(None)] * (len(self._layout.shape) - len(trailing)))
         selected: npt.NDArray[Any] = found[index]
         return selected
 
     def _rows(self, leading: tuple[Any, ...]) -> npt.NDArray[np.int64]:
         slots, n_envs = self.shape[:2]
-        if len(leading) == 2 and not any(isinstance(part, slice) or np.asarray(part).dtype == bool for part in leading):
-            slot = _wrapped(leading[0], slots, "slot")
-            env = _wrapped(leading[1], n_envs, "environment")
-            return np.asarray(slot * n_envs + env)
-        return np.asarray(np.arange(slots * n_envs).reshape(slots, n_envs)[leading])
+        if any(not isinstance(part, slice) and np.asarray(part).dtype == bool for part in leading):
+            return np.asarray(np.arange(slots * n_envs).reshape(slots, n_envs)[leading])
+        slot, env = leading if len(leading) == 2 else (leading[0], slice(None))
+        chosen_slots, chosen_envs = _chosen(slot, slots, "slot"), _chosen(env, n_envs, "environment")
+        if isinstance(slot, slice) or isinstance(env, slice):
+            return np.asarray(np.add.outer(chosen_slots * n_envs, chosen_envs))
+        return np.asarray(chosen_slots * n_envs + chosen_envs)
 
     def _read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         filled = rows < self._native.filled_slots * self.shape[1]
@@ -100,9 +102,13 @@ class ObservationView:
         return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype})"
 
 
-def _wrapped(index: Any, length: int, name: str) -> npt.NDArray[np.int64]:
+def _chosen(index: Any, length: int, name: str) -> npt.NDArray[np.int64]:
+    """Positions that an integer, an array of integers or a slice stands for."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(length), dtype=np.int64)
     index = np.asarray(index, dtype=np.int64)
-    if ((index < -length) | (index >= length)).any():
-        msg = f"{name} index {index[(index < -length) | (index >= length)].ravel()[0]} is out of bounds for {length}"
+    outside = (index < -length) | (index >= length)
+    if outside.any():
+        msg = f"{name} index {index[outside].ravel()[0]} is out of bounds for {length}"
         raise IndexError(msg)
     return np.asarray(np.where(index < 0, index + length, index))

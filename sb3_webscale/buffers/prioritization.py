@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -43,8 +42,8 @@ class Prioritization:
             if not 0.0 <= value <= 1.0:
                 msg = f"{name} is {value}, but must lie in [0, 1]: the usual choice is {type(self).__dict__[name]}"
                 raise InvalidInputError(msg)
-        if not (0.0 < self.epsilon < math.inf):
-            msg = f"priority_epsilon is {self.epsilon}, but must be positive and finite, such as 1e-6"
+        if not 0.0 < self.epsilon <= _MAX_TD_ERROR:
+            msg = f"priority_epsilon is {self.epsilon}, but must lie in (0, 1e99], such as 1e-6"
             raise InvalidInputError(msg)
         if self.beta_steps is not None and self.beta_steps < 1:
             msg = f"beta_steps is {self.beta_steps}, but must be at least 1, or None for the whole training"

@@ -18,6 +18,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from torch.utils.hooks import RemovableHandle
 
+from sb3_webscale.buffers.algorithm_agreement import sampling_algorithm
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.prioritization import SampledBatch
 from sb3_webscale.errors import ConfigError
@@ -66,7 +67,7 @@ class PriorityFeedback(BaseCallback):
 
     def _follow(self, model: BaseAlgorithm) -> None:
         self._release()
-        self._link = _CriticLink(model, _native_buffer(model))
+        self._link = _CriticLink(model, _native_buffer(model), in_training_only=True)
 
     def _release(self) -> None:
         if self._link is not None:
@@ -81,7 +82,7 @@ class PriorityFeedback(BaseCallback):
         :param model: off-policy algorithm with a prioritized buffer of this package
         :raises ConfigError: when the algorithm has no such buffer or critic
         """
-        link = _CriticLink(model, _native_buffer(model))
+        link = _CriticLink(model, _native_buffer(model), in_training_only=False)
         try:
             yield
         finally:
@@ -106,7 +107,8 @@ class _CriticLink:
     would take it away.
     """
 
-    def __init__(self, model: BaseAlgorithm, buffer: NativeReplayBuffer) -> None:
+    def __init__(self, model: BaseAlgorithm, buffer: NativeReplayBuffer, in_training_only: bool) -> None:
+        self._in_training_only = in_training_only
         self._model = model
         self._buffer = buffer
         self._critic = _critic(model)
@@ -118,6 +120,8 @@ class _CriticLink:
 
     def follow_batch(self) -> None:
         """Hook the next pass; the buffer calls this whenever it has sampled."""
+        if self._in_training_only and sampling_algorithm(self._buffer) is not self._model:
+            return  # learn() was interrupted, and the script samples for itself
         if self._handle is None:
             self._handle = self._critic.register_forward_hook(self._on_forward)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sb3_webscale import _native
-from sb3_webscale.errors import SnapshotFormatError
 
 __all__ = ["FORMAT", "native_state", "restore_native"]
 
@@ -19,19 +18,20 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     :param replay: the replay to save
     :param n_columns: observation arrays that it holds
     :param n_envs: environments that it serves
-    :return: integers and arrays only; the arrays are views, so pickling them to a file copies nothing
+    :return: integers and arrays only. Frames share the ring's chunks, which never change while somebody holds them;
+        everything else is small and copied
     """
     filled = replay.filled_slots
     state: dict[str, Any] = {
         "steps": replay.steps,
         "first_step": replay.first_step,
-        "actions": replay.actions[:filled],
-        "rewards": replay.rewards[:filled],
-        "dones": replay.dones[:filled],
-        "timeouts": replay.timeouts[:filled],
+        "actions": replay.actions[:filled].copy(),
+        "rewards": replay.rewards[:filled].copy(),
+        "dones": replay.dones[:filled].copy(),
+        "timeouts": replay.timeouts[:filled].copy(),
         "columns": [
             {
-                "references": replay.references(column),
+                "references": replay.references(column).copy(),
                 "streams": [
                     {"begin": replay.stream_begin(column, env), "frames": replay.stream_frames(column, env)}
                     for env in range(n_envs)
@@ -44,7 +44,7 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
         seed, counter = replay.generator
         state["priorities"] = {
             "alpha": replay.alpha,
-            "raw": replay.stored_priorities,
+            "raw": replay.stored_priorities.copy(),
             "seed": seed,
             "counter": counter,
         }
@@ -52,37 +52,33 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
 
 
 def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int, prioritized: bool) -> None:
-    """Fills a new replay of the same layout. ``state`` is emptied on the way, so that memory is never held twice.
+    """Fills a new replay of the same layout.
 
     :param replay: the replay to fill
     :param state: what :func:`native_state` returned
     :param n_columns: observation arrays that it must hold
     :param prioritized: whether it must hold priorities
-    :raises SnapshotFormatError: when the arrays do not belong together
+    :raises ValueError: when the arrays do not belong together; KeyError, IndexError or TypeError when parts are missing
     """
-    try:
-        replay.restore_counters(state["steps"], state["first_step"])
-        for name in ("actions", "rewards", "dones", "timeouts"):
-            values = state.pop(name)
-            if len(values) != replay.filled_slots:
-                msg = f"{name} has {len(values)} steps, but {replay.filled_slots} were saved"
-                raise ValueError(msg)
-            getattr(replay, name)[: len(values)] = values
-        for column, saved in enumerate(state.pop("columns")):
-            for env, stream in enumerate(saved["streams"]):
-                replay.restart_stream(column, env, stream["begin"])
-                frames = stream["frames"]
-                while frames:
-                    replay.append_frames(column, env, np.ascontiguousarray(frames.pop(0)))
-            replay.restore_references(column, np.ascontiguousarray(saved["references"]))
-            n_columns -= 1
-        if n_columns != 0:
-            msg = "the number of observation arrays is not that of the space"
+    replay.restore_counters(state["steps"], state["first_step"])
+    for name in ("actions", "rewards", "dones", "timeouts"):
+        values = state.pop(name)
+        if len(values) != replay.filled_slots:
+            msg = f"{name} has {len(values)} steps, but {replay.filled_slots} were saved"
             raise ValueError(msg)
-        if prioritized:
-            saved = state.pop("priorities")
-            replay.prioritize(saved["alpha"], saved["seed"])
-            replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        msg = f"the saved replay buffer is damaged: {error}. Use another copy of the file"
-        raise SnapshotFormatError(msg) from error
+        getattr(replay, name)[: len(values)] = values
+    for column, saved in enumerate(state.pop("columns")):
+        for env, stream in enumerate(saved["streams"]):
+            replay.restart_stream(column, env, stream["begin"])
+            frames = stream["frames"]
+            while frames:
+                replay.append_frames(column, env, np.ascontiguousarray(frames.pop(0)))
+        replay.restore_references(column, np.ascontiguousarray(saved["references"]))
+        n_columns -= 1
+    if n_columns != 0:
+        msg = "the number of observation arrays is not that of the space"
+        raise ValueError(msg)
+    if prioritized:
+        saved = state.pop("priorities")
+        replay.prioritize(saved["alpha"], saved["seed"])
+        replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])

@@ -12,10 +12,10 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers import WebscaleReplayBuffer, WebscaleReplayBufferSamples
 from sb3_webscale.buffers.native_replay import as_ids
-from sb3_webscale.buffers.prioritization import SampledBatch, checked_td_errors
+from sb3_webscale.buffers.prioritization import checked_td_errors
 from sb3_webscale.data.transitions import Transitions
-from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError
-from sb3_webscale.replay.online_ratio import parse_online_ratio
+from sb3_webscale.errors import BufferStateError, ConfigError, DataError, InvalidInputError
+from sb3_webscale.replay.online_ratio import ConstantOnlineRatio, parse_online_ratio
 
 __all__ = ["MixedReplayBuffer"]
 
@@ -74,14 +74,16 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         :raises DataError: when there are none, or their spaces are not the buffer's
         """
         self._check_transitions(transitions)
+        self._check_schedule()
         history = _History(len(transitions), self.observation_space, self.action_space, self.device, 1, **self._options)
+        bootstrapped = transitions.truncated if self.handle_timeout_termination else np.zeros(len(transitions))
         history.add_steps(
             transitions.observations,
             transitions.next_observations,
             _as_stored(transitions.actions, self.action_space),
             transitions.rewards,
             transitions.terminated | transitions.truncated,
-            transitions.truncated.astype(np.float32),
+            bootstrapped.astype(np.float32),
         )
         self.history = history
         return len(transitions)
@@ -97,6 +99,28 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
                     f"{name} of the history is {given}, but the buffer's is {stored}: convert with a rule that fits it"
                 )
                 raise DataError(msg)
+        ended = transitions.terminated | transitions.truncated
+        unmarked = np.flatnonzero((np.diff(transitions.episode_ids) != 0) & ~ended[:-1])
+        if len(unmarked):
+            episode, row = transitions.episode_ids[unmarked[0]], unmarked[0]
+            msg = (
+                f"episode {episode} of the history ends at transition {row}, which is neither terminated nor truncated "
+                f"({len(unmarked)} episodes are like it): mark the last transition of each"
+            )
+            raise DataError(msg)
+
+    def _check_schedule(self) -> None:
+        # Progress is reported by the PriorityFeedback callback, which a uniform buffer does without.
+        if (
+            self.total_timesteps is None
+            and not self.prioritized
+            and not isinstance(self.online_ratio, ConstantOnlineRatio)
+        ):
+            msg = (
+                "online_ratio changes with training, but nothing tells this buffer how long training is: write "
+                "replay_buffer_kwargs=dict(total_timesteps=...) with the number given to learn()"
+            )
+            raise ConfigError(msg)
 
     def set_progress(self, progress: float) -> None:
         super().set_progress(progress)
@@ -106,27 +130,22 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
     @property
     def online_share(self) -> float:
         """Share of online rows that the schedule gives now."""
-        if self.total_timesteps is None:
-            return self.online_ratio(self._progress)
-        return self.online_ratio(self._steps_added / self.total_timesteps)
+        progress = self._progress if self.total_timesteps is None else self._steps_added / self.total_timesteps
+        share = self.online_ratio(progress)
+        if not 0.0 <= share <= 1.0:
+            msg = f"online_ratio gave {share} at progress {progress}, but a share of a batch lies in [0, 1]"
+            raise ConfigError(msg)
+        return share
 
-    def sample(self, batch_size: int, env: VecNormalize | None = None, *, replace: bool = True) -> Any:
+    def _draw(self, batch_size: int, env: VecNormalize | None, replace: bool) -> Any:
         history = self.history
-        if history is None:
-            return super().sample(batch_size, env, replace=replace)
         online_rows = round(self.online_share * batch_size) if self.size() > 0 else 0
-        if online_rows == batch_size:
-            return super().sample(batch_size, env, replace=replace)
+        if history is None or online_rows == batch_size:
+            return super()._draw(batch_size, env, replace)
         history.device = self.device
-        past = history.sample(batch_size - online_rows, env, replace=replace)
+        past = history._draw(batch_size - online_rows, env, replace)
         past = past._replace(indices=past.indices | int(_HISTORY_BIT))
-        if online_rows == 0:
-            batch = past
-        else:
-            batch = _joined(super().sample(online_rows, env, replace=replace), past)
-        if batch.weights is not None:  # the critic's link takes it from here when the whole batch is in use
-            self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
-        return batch
+        return past if online_rows == 0 else _joined(super()._draw(online_rows, env, replace), past)
 
     def update_priorities(self, ids: Any, td_errors: Any) -> int:
         ids = as_ids(ids)
@@ -165,14 +184,27 @@ class _History(WebscaleReplayBuffer):
 
 
 def _as_stored(actions: npt.NDArray[Any], space: spaces.Space[Any]) -> npt.NDArray[Any]:
-    if not isinstance(space, spaces.Box):
-        return actions
-    outside = (actions < space.low) | (actions > space.high)
-    if outside.any():
-        row = int(np.flatnonzero(outside.reshape(len(actions), -1).any(axis=1))[0])
+    low, high = _bounds(space)
+    flat = actions.reshape(len(actions), -1)
+    inside = (flat >= low) & (flat <= high)  # false for NaN
+    if not inside.all():
+        row = int(np.flatnonzero(~inside.all(axis=1))[0])
         msg = f"action {row} of the history is {actions[row]}, outside {space}: clip or rescale it in the rule"
         raise DataError(msg)
-    return np.asarray(2.0 * (actions - space.low) / (space.high - space.low) - 1.0)
+    if not isinstance(space, spaces.Box):
+        return actions
+    return np.asarray(2.0 * (flat - low) / (high - low) - 1.0)
+
+
+def _bounds(space: spaces.Space[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Smallest and largest action, one axis."""
+    if isinstance(space, spaces.Box):
+        return space.low.ravel(), space.high.ravel()
+    if isinstance(space, spaces.Discrete):
+        return np.array([space.start]), np.array([space.start + space.n - 1])
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    return np.array([0]), np.array([1])  # MultiBinary; the buffer refuses other spaces
 
 
 def _joined(online: WebscaleReplayBufferSamples, past: WebscaleReplayBufferSamples) -> WebscaleReplayBufferSamples:

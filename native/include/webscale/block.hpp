@@ -5,7 +5,7 @@
 
 namespace webscale {
 
-/// A piece of memory, uninitialised, aligned to a cache line and, when large, in huge pages where the system has them.
+/// A piece of shared memory, uninitialised, aligned to a cache line and, when large, in huge pages where the system has them.
 class Block {
 public:
     /// No memory.
@@ -18,13 +18,12 @@ public:
     std::size_t size() const noexcept { return size_; }
     explicit operator bool() const noexcept { return data_ != nullptr; }
 
-private:
-    struct Free {
-        void operator()(std::byte* pointer) const noexcept;
-    };
+    /// Whether nobody else holds this memory.
+    bool unshared() const noexcept { return data_.use_count() == 1; }
 
+private:
     std::size_t size_ = 0;
-    std::unique_ptr<std::byte, Free> data_;
+    std::shared_ptr<std::byte> data_;
 };
 
 }  // namespace webscale

@@ -14,6 +14,8 @@ namespace webscale {
 /// belongs to whoever took it until it is given back, so a batch that is still held is never overwritten. Thread-safe.
 class BlockPool {
 public:
+    BlockPool() { free_.reserve(kept_blocks); }
+
     /// Takes a block of at least `bytes`. O(kept_blocks); allocates only when none is free that fits. Throws
     /// std::bad_alloc.
     Block take(std::size_t bytes);
@@ -21,7 +23,7 @@ public:
     /// Gives a block back. O(kept_blocks). Beyond that many, memory returns to the system.
     void give_back(Block block) noexcept;
 
-    static constexpr std::size_t kept_blocks = 4;
+    static constexpr std::size_t kept_blocks = 6;
 
 private:
     std::mutex mutex_;

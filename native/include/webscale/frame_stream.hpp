@@ -20,8 +20,11 @@ public:
     /// `expected_frames` sets the chunk size: about 4 MiB, less when the whole stream is small.
     FrameStream(std::size_t frame_bytes, std::size_t expected_frames);
 
-    /// Copies one frame in. Amortised O(frame_bytes). Throws std::bad_alloc, or std::length_error at 2^31 live frames;
-    /// the stream is unchanged then.
+    /// Makes room for the next `frames` frames, so that appending them cannot fail. Throws std::bad_alloc, or
+    /// std::length_error at 2^31 live frames; the stream's content is unchanged then.
+    void reserve(std::size_t frames);
+
+    /// Copies one frame in. Amortised O(frame_bytes). Throws as reserve(1) does.
     Sequence append(const std::byte* frame);
 
     /// Address of a live frame.
@@ -29,6 +32,10 @@ public:
         return table_[(sequence >> chunk_shift_) & table_mask_].data() +
                static_cast<std::size_t>(sequence & chunk_mask_) * frame_bytes_;
     }
+
+    /// The memory that holds a frame. A chunk only grows at its end while it is in use, so whoever keeps it keeps its
+    /// frames as they are.
+    Block chunk_of(Sequence sequence) const { return table_[(sequence >> chunk_shift_) & table_mask_]; }
 
     /// Frames from `sequence` on that lie in the same chunk, itself included.
     std::size_t contiguous_from(Sequence sequence) const noexcept { return chunk_mask_ - (sequence & chunk_mask_) + 1; }
@@ -48,6 +55,7 @@ public:
 private:
     std::size_t chunk_bytes() const noexcept { return (static_cast<std::size_t>(chunk_mask_) + 1) * frame_bytes_; }
     void grow_table();
+    void provide_chunk(std::uint32_t chunk);
 
     std::size_t frame_bytes_;
     std::uint32_t chunk_shift_ = 0;

@@ -62,6 +62,26 @@ public:
     void set_alpha(double alpha);
     void clear();
 
+    /// What `function` finds out about the ring while nobody changes it.
+    template <class Function>
+    auto read(Function function) const {
+        const std::shared_lock lock(mutex_);
+        return function(ring_);
+    }
+
+    /// The same about the sampler. Throws std::logic_error when there is none.
+    template <class Function>
+    auto read_sampler(Function function) const {
+        const std::shared_lock lock(mutex_);
+        return function(required_sampler());
+    }
+
+    bool prioritized() const {
+        const std::shared_lock lock(mutex_);
+        return sampler_.has_value();
+    }
+
+    // Unlocked, for building, saving and restoring.
     TransitionRing& ring() noexcept { return ring_; }
     const TransitionRing& ring() const noexcept { return ring_; }
     std::optional<PrioritySampler>& sampler() noexcept { return sampler_; }

@@ -40,7 +40,7 @@ public:
     TransitionRing(std::size_t capacity, std::size_t n_envs, std::span<const ObservationLayout> columns,
                    std::size_t action_bytes);
 
-    /// Stores one step of every environment. O(bytes). Throws std::bad_alloc.
+    /// Stores one step of every environment. O(bytes). Throws std::bad_alloc; nothing is stored then.
     void add(const Step& step);
 
     /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the

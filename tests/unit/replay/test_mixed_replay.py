@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from sb3_webscale import MixedReplayBuffer, PriorityFeedback, WebscaleReplayBuffer
 from sb3_webscale.data.transitions import ConversionReport, Transitions
-from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError
+from sb3_webscale.errors import BufferStateError, ConfigError, DataError, InvalidInputError
 
 OBSERVATIONS = spaces.Box(-1e6, 1e6, (3,), np.float32)
 ACTIONS = spaces.Discrete(4)
@@ -146,7 +146,7 @@ def test_continuous_actions_are_scaled_as_sb3_stores_them() -> None:
     space = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
     actions = np.array([[-2.0, 10.0], [0.0, 5.0], [1.0, 0.0]], np.float32)
     past = history(3, actions=actions, action_space=space)
-    buffer = MixedReplayBuffer(20, OBSERVATIONS, space, device="cpu")
+    buffer = MixedReplayBuffer(20, OBSERVATIONS, space, device="cpu", online_ratio=0.5)
     buffer.load_history(past)
     assert buffer.history is not None
     np.testing.assert_allclose(buffer.history.actions[:, 0], [[-1, 1], [0, 0], [0.5, -1]])
@@ -164,6 +164,53 @@ def test_history_that_does_not_fit_is_refused() -> None:
         buffer.load_history(history(observation_space=other, observations=np.zeros((50, 4), np.float32)))
     with pytest.raises(DataError, match="action_space of the history"):
         buffer.load_history(history(action_space=spaces.MultiBinary(4)))
+
+
+@pytest.mark.parametrize("action", [-1, 4])
+def test_discrete_actions_outside_the_space_are_refused(action: int) -> None:
+    actions = np.zeros(50, np.int64)
+    actions[7] = action
+    with pytest.raises(DataError, match=f"action 7 of the history is {action}, outside Discrete"):
+        mixed(online_ratio=0.5).load_history(history(actions=actions))
+
+
+def test_episodes_whose_end_is_not_marked_are_refused() -> None:
+    unmarked = np.zeros(50, bool)
+    with pytest.raises(DataError, match="episode 0 of the history ends at transition 4"):
+        mixed(online_ratio=0.5).load_history(history(terminated=unmarked, truncated=unmarked))
+
+
+def test_a_uniform_buffer_must_be_told_how_long_training_is() -> None:
+    with pytest.raises(ConfigError, match="total_timesteps"):
+        mixed().load_history(history())
+
+
+def test_time_limits_of_history_follow_the_buffers_setting() -> None:
+    buffer = MixedReplayBuffer(
+        20, OBSERVATIONS, ACTIONS, device="cpu", handle_timeout_termination=False, online_ratio=0.0
+    )
+    past = history()
+    buffer.load_history(past)
+    batch = buffer.sample(500)
+    rows = (-batch.rewards[:, 0]).long().numpy() - 1
+    assert np.array_equal(batch.dones[:, 0].numpy(), (past.terminated | past.truncated)[rows].astype(np.float32))
+
+
+def test_batches_of_history_alone_get_feedback() -> None:
+    model = DQN(
+        "MlpPolicy", DummyVecEnv([Walk()]), learning_starts=0, batch_size=16, buffer_size=100, seed=0, device="cpu",
+        replay_buffer_class=MixedReplayBuffer, policy_kwargs={"net_arch": [8]},
+        replay_buffer_kwargs={"prioritized": True, "online_ratio": 0.0},
+    )  # fmt: skip
+    buffer = model.replay_buffer
+    assert isinstance(buffer, MixedReplayBuffer)
+    buffer.load_history(history())
+    model.learn(4)
+    before = buffer.priorities(buffer.sample(64).indices)
+    with PriorityFeedback.attached(model):
+        model.train(gradient_steps=5, batch_size=64)
+    assert before.std() == 0
+    assert buffer.priorities(buffer.sample(64).indices).std() > 0
 
 
 def test_ids_of_a_history_that_is_not_loaded_are_refused() -> None:
