@@ -83,6 +83,9 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
             transitions.terminated | transitions.truncated,
             transitions.truncated.astype(np.float32),
         )
+        history.set_progress(self._progress)
+        if self.prioritization is not None:
+            history.set_temperature(self.prioritization.temperature)
         self.history = history
         return len(transitions)
 
@@ -102,6 +105,11 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         super().set_progress(progress)
         if self.history is not None:
             self.history.set_progress(progress)
+
+    def set_temperature(self, temperature: float) -> None:
+        super().set_temperature(temperature)
+        if self.history is not None:
+            self.history.set_temperature(temperature)
 
     @property
     def online_share(self) -> float:
@@ -128,17 +136,29 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
             self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
         return batch
 
+    def _from_history(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        from_history = (ids & _HISTORY_BIT) != 0
+        if self.history is None and from_history.any():
+            msg = f"{int(from_history.sum())} ids belong to a history that is not loaded: call load_history() first"
+            raise BufferStateError(msg)
+        return np.asarray(from_history)
+
     def update_priorities(self, ids: Any, td_errors: Any) -> int:
         ids = as_ids(ids)
         values = checked_td_errors(td_errors, len(ids))  # all of them, before either part is changed
-        from_history = (ids & _HISTORY_BIT) != 0
-        if not from_history.any():
-            return super().update_priorities(ids, values)
+        from_history = self._from_history(ids)
         if self.history is None:
-            msg = f"{int(from_history.sum())} ids belong to a history that is not loaded: call load_history() first"
-            raise BufferStateError(msg)
+            return super().update_priorities(ids, values)
         updated = self.history.update_priorities(ids[from_history] & ~_HISTORY_BIT, values[from_history])
         return updated + super().update_priorities(ids[~from_history], values[~from_history])
+
+    def mark_for_replay(self, ids: Any, boost: float = 1.5) -> int:
+        ids = as_ids(ids)
+        from_history = self._from_history(ids)
+        raised = super().mark_for_replay(ids[~from_history], boost)
+        if self.history is not None:
+            raised += self.history.mark_for_replay(ids[from_history] & ~_HISTORY_BIT, boost)
+        return raised
 
     def priorities(self, ids: Any) -> npt.NDArray[np.float64]:
         ids = as_ids(ids)
