@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace webscale {
@@ -19,9 +20,8 @@ double PrioritySampler::density(std::size_t row) const noexcept {
 }
 
 void PrioritySampler::assign(std::span<const std::size_t> rows, std::span<const double> priorities) {
-    for (const double priority : priorities) {
-        max_ever_ = std::max(max_ever_, priority);
-    }
+    max_ever_ = std::accumulate(priorities.begin(), priorities.end(), max_ever_,
+                                [](double highest, double priority) { return std::max(highest, priority); });
     store(rows, priorities);
 }
 

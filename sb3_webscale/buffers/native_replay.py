@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace as with_changes
 from typing import Any
 
@@ -22,15 +21,17 @@ from sb3_webscale.buffers.prioritization import (
     ProgressWatch,
     SampledBatch,
     as_array,
+    as_ids,
     checked_boost,
     checked_td_errors,
 )
 from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.sample_ages import SampleAges
+from sb3_webscale.buffers.sampling_spread import sampling_spread
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
-__all__ = ["NativeReplayBuffer", "as_ids"]
+__all__ = ["NativeReplayBuffer"]
 
 
 class NativeReplayBuffer(NativeStorage):
@@ -361,16 +362,11 @@ class NativeReplayBuffer(NativeStorage):
         }
         numbers |= self._sample_ages.statistics(self.n_envs)
         if self.prioritization is not None:
-            drawable, entropy, effective_sample_size = self._replay.draw_statistics()
-            numbers |= {
+            numbers |= sampling_spread(self._replay) | {
                 "alpha": self._replay.alpha,
                 "beta": self.beta,
                 "temperature": self.prioritization.temperature,
                 "max_priority": self._replay.max_priority,
-                "drawable": drawable,
-                "entropy": entropy,
-                "entropy_normalised": entropy / math.log(drawable) if drawable > 1 else float(drawable),
-                "effective_sample_size": effective_sample_size,
                 "stale_updates": self._stale_updates,
                 "stale_marks": self._stale_marks,
                 "clipped_td_errors": self._clipped_td_errors,
@@ -404,11 +400,3 @@ class NativeReplayBuffer(NativeStorage):
         self.__dict__.update({name: value for name, value in later.items() if name not in self.__dict__})
         if self.prioritization is not None:
             self._replay.set_new_priority(max_ever=self.prioritization.new_priority == "max_ever")
-
-
-def as_ids(ids: Any) -> npt.NDArray[np.int64]:
-    """
-    :param ids: integers, tensor or array
-    :return: int64, one axis
-    """
-    return np.ascontiguousarray(as_array(ids), dtype=np.int64).reshape(-1)

@@ -20,6 +20,7 @@ __all__ = [
     "ProgressWatch",
     "SampledBatch",
     "as_array",
+    "as_ids",
     "checked_boost",
     "checked_td_errors",
 ]
@@ -109,7 +110,8 @@ class Prioritization:
             return 0.0
         if progress >= warmup + ramp:
             return self.alpha
-        return self.alpha * math.floor((progress - warmup) / ramp * self.ramp_steps) / self.ramp_steps
+        # The tolerance: at the start of a step, rounding must not fall back to the one before.
+        return self.alpha * math.floor((progress - warmup) / ramp * self.ramp_steps + 1e-9) / self.ramp_steps
 
     def beta(self, steps: int, progress: float) -> float:
         """
@@ -191,6 +193,14 @@ def as_array(values: Any) -> npt.NDArray[Any]:
     :return: the same as an array
     """
     return values.detach().cpu().numpy() if isinstance(values, th.Tensor) else np.asarray(values)
+
+
+def as_ids(ids: Any) -> npt.NDArray[np.int64]:
+    """
+    :param ids: integers, tensor or array
+    :return: int64, one axis
+    """
+    return np.ascontiguousarray(as_array(ids), dtype=np.int64).reshape(-1)
 
 
 def checked_boost(boost: float) -> float:

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers import WebscaleReplayBuffer, WebscaleReplayBufferSamples
-from sb3_webscale.buffers.native_replay import as_ids
-from sb3_webscale.buffers.prioritization import SampledBatch, checked_td_errors
+from sb3_webscale.buffers.prioritization import SampledBatch, as_ids, checked_td_errors
 from sb3_webscale.data.transitions import Transitions
 from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError
 from sb3_webscale.replay.online_ratio import parse_online_ratio
