@@ -27,8 +27,8 @@ from sb3_webscale.buffers.prioritization import (
 )
 from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.sample_ages import SampleAges
-from sb3_webscale.buffers.sampling_spread import sampling_spread
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
+from sb3_webscale.buffers.sampling_spread import sampling_spread
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
 __all__ = ["NativeReplayBuffer"]
