@@ -13,8 +13,8 @@ def sampling_spread(replay: _native.Replay) -> dict[str, float]:
     """One pass over all transitions, in native code.
 
     :param replay: with priorities
-    :return: ``drawable`` transitions; ``entropy`` of the probabilities in nats, and ``entropy_normalised`` as a fraction
-        of ln(drawable), both 0 when none is drawable; ``effective_sample_size``, 1 / sum P^2
+    :return: ``drawable`` transitions; ``entropy`` of the probabilities in nats, and ``entropy_normalised`` as a
+        fraction of ln(drawable), both 0 when none is drawable; ``effective_sample_size``, 1 / sum P^2
     """
     drawable, entropy, effective_sample_size = replay.draw_statistics()
     return {
