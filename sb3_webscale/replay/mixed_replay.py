@@ -146,7 +146,7 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         ids = as_ids(ids)
         values = checked_td_errors(td_errors, len(ids))  # all of them, before either part is changed
         from_history = self._from_history(ids)
-        if self.history is None:
+        if self.history is None or not from_history.any():
             return super().update_priorities(ids, values)
         updated = self.history.update_priorities(ids[from_history] & ~_HISTORY_BIT, values[from_history])
         return updated + super().update_priorities(ids[~from_history], values[~from_history])
