@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "register.hpp"
@@ -18,32 +20,36 @@ py::tuple draw(BoundReplay& self, std::size_t count, double beta) {
     return py::make_tuple(rows, weights);
 }
 
-/// `count` TD errors as they come from torch or NumPy, plus epsilon; false for any other type or shape.
+/// TD errors as they come from torch or NumPy; false for any other type or shape.
 template <class T>
-bool read_td_errors(const py::array& array, double epsilon, std::vector<double>& out) {
+bool read_td_errors(const py::array& array, std::vector<double>& out) {
     if (!py::isinstance<py::array_t<T, py::array::c_style>>(array)) {
         return false;
     }
     const auto* values = static_cast<const T*>(array.data());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const auto td_error = static_cast<double>(values[i]);
-        out[i] = td_error >= 0.0 ? td_error + epsilon : -1.0;  // NaN too
-    }
+    std::copy(values, values + out.size(), out.begin());
     return true;
 }
 
-/// (updated, stale), or None when a TD error is not a finite non-negative number of a plain type; nothing is changed
-/// then, and the caller says why.
+/// (updated, stale, cut), or None when a TD error is not a finite non-negative number of a plain type; nothing is changed
+/// then, and the caller says why. Priorities above `ceiling` are cut to it.
 py::object try_update_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids, const py::array& td_errors,
-                                 double epsilon) {
+                                 double epsilon, double ceiling) {
     std::vector<double> priorities(static_cast<std::size_t>(ids.size()));
-    if (td_errors.size() != ids.size() || !(read_td_errors<float>(td_errors, epsilon, priorities) ||
-                                            read_td_errors<double>(td_errors, epsilon, priorities))) {
+    if (td_errors.size() != ids.size() || !(read_td_errors<float>(td_errors, priorities) ||
+                                            read_td_errors<double>(td_errors, priorities))) {
         return py::none();
     }
-    for (const double priority : priorities) {
-        if (!(priority > 0.0 && priority <= PrioritySampler::max_allowed)) {
+    std::size_t cut = 0;
+    for (double& priority : priorities) {
+        // Checked before epsilon is added, in which a tiny negative number would vanish.
+        if (!(priority >= 0.0 && priority + epsilon <= PrioritySampler::max_allowed)) {
             return py::none();
+        }
+        priority += epsilon;
+        if (priority > ceiling) {
+            priority = ceiling;
+            ++cut;
         }
     }
     const auto id_span = view(ids);
@@ -52,7 +58,29 @@ py::object try_update_priorities(BoundReplay& self, const Contiguous<std::int64_
         const py::gil_scoped_release release;
         counts = self.replay.update_priorities(id_span, priorities);
     }
+    return py::make_tuple(counts.updated, counts.stale, cut);
+}
+
+py::tuple raise_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids, double factor) {
+    const UpdateCounts counts = self.replay.raise_priorities(view(ids), factor);
     return py::make_tuple(counts.updated, counts.stale);
+}
+
+/// (drawable rows, entropy in nats, effective sample size)
+py::tuple draw_statistics(const BoundReplay& self) {
+    DrawStatistics found;
+    {
+        const py::gil_scoped_release release;
+        found = self.replay.draw_statistics();
+    }
+    return py::make_tuple(found.drawable, found.entropy, found.effective_sample_size);
+}
+
+void set_temperature(BoundReplay& self, double temperature) {
+    if (!(temperature >= 0.0 && temperature <= 1.0)) {
+        throw std::invalid_argument("a temperature is " + std::to_string(temperature) + ", outside [0, 1]");
+    }
+    self.replay.set_temperature(temperature);
 }
 
 Contiguous<double> priorities(const BoundReplay& self, const Contiguous<std::int64_t>& ids) {
@@ -77,7 +105,18 @@ void register_priorities(py::class_<BoundReplay>& replay) {
             [](BoundReplay& self, double alpha, std::uint64_t seed) { self.replay.prioritize(alpha, seed); },
             py::arg("alpha"), py::arg("seed"))
         .def("draw", &draw, py::arg("count"), py::arg("beta"))
-        .def("try_update_priorities", &try_update_priorities, py::arg("ids"), py::arg("td_errors"), py::arg("epsilon"))
+        .def("try_update_priorities", &try_update_priorities, py::arg("ids"), py::arg("td_errors"), py::arg("epsilon"),
+             py::arg("ceiling"))
+        .def("raise_priorities", &raise_priorities, py::arg("ids"), py::arg("factor"))
+        .def("draw_statistics", &draw_statistics)
+        .def("set_temperature", &set_temperature, py::arg("temperature"))
+        .def(
+            "set_new_priority",
+            [](BoundReplay& self, bool max_ever) {
+                self.replay.sampler().value().set_new_priority(max_ever ? NewPriority::max_ever
+                                                                       : NewPriority::max_stored);
+            },
+            py::arg("max_ever"))
         .def("priorities", &priorities, py::arg("ids"))
         .def(
             "withdraw", [](BoundReplay& self, const Rows& rows) { self.replay.withdraw(view(rows)); }, py::arg("rows"))
@@ -88,6 +127,8 @@ void register_priorities(py::class_<BoundReplay>& replay) {
             py::call_guard<py::gil_scoped_release>())
         .def_property_readonly("prioritized", [](const BoundReplay& self) { return self.replay.prioritized(); })
         .def_property_readonly("alpha", reading([](const PrioritySampler& sampler) { return sampler.alpha(); }))
+        .def_property_readonly("temperature", reading([](const PrioritySampler& sampler) { return sampler.temperature(); }))
+        .def_property_readonly("max_ever", reading([](const PrioritySampler& sampler) { return sampler.max_ever(); }))
         .def_property_readonly("max_priority", reading([](const PrioritySampler& sampler) { return sampler.max_priority(); }))
         .def_property_readonly("total_mass", reading([](const PrioritySampler& sampler) { return sampler.total_mass(); }));
 }

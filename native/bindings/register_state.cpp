@@ -103,12 +103,19 @@ void restore_references(BoundReplay& self, std::size_t column, const Contiguous<
     }
 }
 
+void check_priority(double value) {
+    if (!(value >= 0.0 && value <= PrioritySampler::max_allowed)) {
+        throw std::invalid_argument("a saved priority is " + std::to_string(value) + ", outside [0, 1e100]");
+    }
+}
+
 py::tuple generator(const BoundReplay& self) {
     const Philox& philox = self.replay.sampler().value().generator();
     return py::make_tuple(philox.seed(), philox.counter());
 }
 
-void restore_sampler(BoundReplay& self, const Contiguous<double>& priorities, std::uint64_t seed, std::uint64_t counter) {
+void restore_sampler(BoundReplay& self, const Contiguous<double>& priorities, double max_ever, std::uint64_t seed,
+                     std::uint64_t counter) {
     Replay& replay = self.replay;
     PrioritySampler& sampler = replay.sampler().value();
     const auto values = view(priorities);
@@ -116,12 +123,12 @@ void restore_sampler(BoundReplay& self, const Contiguous<double>& priorities, st
         throw std::invalid_argument("there is not one saved priority for each saved transition");
     }
     for (const double value : values) {
-        if (!(value >= 0.0 && value <= PrioritySampler::max_allowed)) {
-            throw std::invalid_argument("a saved priority is " + std::to_string(value) + ", outside [0, 1e100]");
-        }
+        check_priority(value);
     }
+    check_priority(max_ever);
     sampler.clear();
     sampler.restore(values);
+    sampler.set_max_ever(max_ever);
     sampler.set_generator(Philox(seed, counter));
 }
 
@@ -154,7 +161,8 @@ void register_state(py::class_<BoundReplay>& replay) {
             },
             py::arg("steps"), py::arg("first_step"))
         .def_property_readonly("generator", &generator, "(seed, counter) of the generator of prioritized draws.")
-        .def("restore_sampler", &restore_sampler, py::arg("priorities"), py::arg("seed"), py::arg("counter"))
+        .def("restore_sampler", &restore_sampler, py::arg("priorities"), py::arg("max_ever"),
+             py::arg("seed"), py::arg("counter"))
         .def_property_readonly("stored_priorities", &stored_priorities);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace webscale {
@@ -13,20 +14,52 @@ double PrioritySampler::mass_of(double priority) const noexcept {
     return priority > 0.0 ? std::pow(priority, alpha_) : 0.0;  // pow(0, 0) is 1, but an absent row has no mass
 }
 
+double PrioritySampler::density(std::size_t row) const noexcept {
+    // Up to a factor that is common to all rows, which importance weights do not see.
+    return presence_ ? (1.0 - temperature_) * (mass(row) * (presence_->total() / total_mass())) + temperature_ : mass(row);
+}
+
 void PrioritySampler::assign(std::span<const std::size_t> rows, std::span<const double> priorities) {
+    max_ever_ = std::accumulate(priorities.begin(), priorities.end(), max_ever_,
+                                [](double highest, double priority) { return std::max(highest, priority); });
+    store(rows, priorities);
+}
+
+void PrioritySampler::raise(std::span<const std::size_t> rows, double factor) {
+    std::vector<double> raised(rows.size());
+    std::transform(rows.begin(), rows.end(), raised.begin(),
+                   [&](std::size_t row) { return std::min(priority(row) * factor, max_allowed); });
+    store(rows, raised);
+}
+
+void PrioritySampler::store(std::span<const std::size_t> rows, std::span<const double> priorities) {
     scratch_.resize(rows.size());
     std::transform(priorities.begin(), priorities.end(), scratch_.begin(), [this](double p) { return mass_of(p); });
     priorities_.assign(rows.data(), priorities.data(), rows.size());
     masses_.assign(rows.data(), scratch_.data(), rows.size());
+    if (presence_) {
+        note_presence(rows, priorities);
+    }
+}
+
+void PrioritySampler::note_presence(std::span<const std::size_t> rows, std::span<const double> priorities) {
+    std::vector<double> present(priorities.size());
+    std::transform(priorities.begin(), priorities.end(), present.begin(), [](double p) { return p > 0.0 ? 1.0 : 0.0; });
+    const auto unchanged = [&](std::size_t i) { return presence_->leaf(rows[i]) == present[i]; };
+    std::size_t first = 0;
+    while (first < rows.size() && unchanged(first)) {
+        ++first;  // feedback changes no presence: then nothing is propagated
+    }
+    presence_->assign(rows.data() + first, present.data() + first, rows.size() - first);
 }
 
 void PrioritySampler::assign_max(std::span<const std::size_t> rows) {
     // The rows being replaced must not count: else one outlier would be inherited for ever by whatever replaces it.
     std::vector<double> priorities(rows.size(), 0.0);
     priorities_.assign(rows.data(), priorities.data(), rows.size());
-    const double highest = max_priority();
+    const double highest = new_priority_ == NewPriority::max_ever ? max_ever_ : max_priority();
     std::fill(priorities.begin(), priorities.end(), highest > 0.0 ? highest : 1.0);
-    assign(rows, priorities);
+    store(rows, priorities);
 }
 
 void PrioritySampler::set_alpha(double alpha) {
@@ -34,27 +67,85 @@ void PrioritySampler::set_alpha(double alpha) {
     rebuild();
 }
 
+void PrioritySampler::set_temperature(double temperature) {
+    temperature_ = temperature;
+    if (temperature == 0.0) {
+        presence_.reset();
+    } else if (!presence_) {
+        presence_.emplace(rows());
+        rebuild_presence();
+    }
+}
+
+DrawStatistics PrioritySampler::draw_statistics() const noexcept {
+    DrawStatistics found;
+    if (!(total_mass() > 0.0)) {
+        return found;
+    }
+    const double scale = (1.0 - temperature_) / total_mass();
+    const double uniform = presence_ ? temperature_ / presence_->total() : 0.0;
+    constexpr std::size_t block = 4096;  // sums of sums: rounding stays far below what one running sum would collect
+    double squares = 0.0;
+    for (std::size_t begin = 0; begin < rows(); begin += block) {
+        double block_entropy = 0.0;
+        double block_squares = 0.0;
+        for (std::size_t row = begin; row < std::min(begin + block, rows()); ++row) {
+            const double probability = mass(row) > 0.0 ? scale * mass(row) + uniform : 0.0;
+            if (probability > 0.0) {
+                ++found.drawable;
+                block_entropy -= probability * std::log(probability);
+                block_squares += probability * probability;
+            }
+        }
+        found.entropy += block_entropy;
+        squares += block_squares;
+    }
+    found.effective_sample_size = 1.0 / squares;
+    return found;
+}
+
 void PrioritySampler::sample(double beta, std::span<std::size_t> rows, std::span<float> weights) {
-    const double total = total_mass();
-    if (!(total > 0.0)) {
+    if (!(total_mass() > 0.0)) {
         throw std::logic_error("no row has a priority above 0, so there is nothing to draw");
     }
+    presence_ ? find_blended(rows) : find(rows);
+
+    // (N P_i)^-beta / max_j (N P_j)^-beta = (min_j p_j / p_i)^beta: N and the total cancel.
+    scratch_.resize(rows.size());
+    std::transform(rows.begin(), rows.end(), scratch_.begin(), [this](std::size_t row) { return density(row); });
+    const double smallest = *std::min_element(scratch_.begin(), scratch_.end());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        weights[i] = static_cast<float>(std::pow(smallest / scratch_[i], beta));
+    }
+}
+
+void PrioritySampler::find(std::span<std::size_t> rows) {
     const std::size_t count = rows.size();
     scratch_.resize(count);
-    const double stratum = total / static_cast<double>(count);
+    const double stratum = total_mass() / static_cast<double>(count);
     for (std::size_t i = 0; i < count; ++i) {
         scratch_[i] = (static_cast<double>(i) + generator_.uniform()) * stratum;
     }
     masses_.find(scratch_.data(), count, rows.data());
+}
 
-    // (N P_i)^-beta / max_j (N P_j)^-beta = (min_j p_j / p_i)^beta: N and the total cancel.
-    double smallest = mass(rows[0]);
-    for (const std::size_t row : rows) {
-        smallest = std::min(smallest, mass(row));
-    }
+void PrioritySampler::find_blended(std::span<std::size_t> rows) {
+    // The unit interval holds the share drawn by priority first, the uniform share after it.
+    const std::size_t count = rows.size();
+    const double by_priority = 1.0 - temperature_;
+    std::size_t split = 0;
+    scratch_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-        weights[i] = static_cast<float>(std::pow(smallest / mass(rows[i]), beta));
+        const double place = (static_cast<double>(i) + generator_.uniform()) / static_cast<double>(count);
+        if (place < by_priority) {
+            scratch_[i] = place / by_priority * total_mass();
+            split = i + 1;
+        } else {
+            scratch_[i] = (place - by_priority) / temperature_ * presence_->total();
+        }
     }
+    masses_.find(scratch_.data(), split, rows.data());
+    presence_->find(scratch_.data() + split, count - split, rows.data() + split);
 }
 
 void PrioritySampler::rebuild() {
@@ -64,13 +155,24 @@ void PrioritySampler::rebuild() {
     masses_.rebuild();
 }
 
+void PrioritySampler::rebuild_presence() {
+    for (std::size_t row = 0; row < rows(); ++row) {
+        presence_->mutable_leaves()[row] = priority(row) > 0.0 ? 1.0 : 0.0;
+    }
+    presence_->rebuild();
+}
+
 void PrioritySampler::restore(std::span<const double> priorities) {
     std::copy(priorities.begin(), priorities.end(), priorities_.mutable_leaves());
     priorities_.rebuild();
     rebuild();
+    if (presence_) {
+        rebuild_presence();
+    }
 }
 
 void PrioritySampler::clear() {
+    max_ever_ = 0.0;
     const std::vector<double> none(rows(), 0.0);
     restore(none);
 }

@@ -126,6 +126,19 @@ UpdateCounts Replay::update_priorities(std::span<const std::int64_t> ids, std::s
     return {rows.size(), ids.size() - rows.size()};
 }
 
+UpdateCounts Replay::raise_priorities(std::span<const std::int64_t> ids, double factor) {
+    const std::unique_lock lock(mutex_);
+    PrioritySampler& sampler = required_sampler();
+    std::vector<std::size_t> rows;
+    for (const std::int64_t id : ids) {
+        if (ring_.live(id) && sampler.priority(ring_.row_of(id)) > 0.0) {
+            rows.push_back(ring_.row_of(id));
+        }
+    }
+    sampler.raise(rows, factor);
+    return {rows.size(), ids.size() - rows.size()};
+}
+
 void Replay::priorities(std::span<const std::int64_t> ids, std::span<double> out) const {
     const std::shared_lock lock(mutex_);
     const PrioritySampler& sampler = required_sampler();
@@ -149,6 +162,16 @@ void Replay::admit(std::span<const std::int64_t> rows) {
 void Replay::set_alpha(double alpha) {
     const std::unique_lock lock(mutex_);
     required_sampler().set_alpha(alpha);
+}
+
+void Replay::set_temperature(double temperature) {
+    const std::unique_lock lock(mutex_);
+    required_sampler().set_temperature(temperature);
+}
+
+DrawStatistics Replay::draw_statistics() const {
+    const std::shared_lock lock(mutex_);
+    return required_sampler().draw_statistics();
 }
 
 void Replay::clear() {

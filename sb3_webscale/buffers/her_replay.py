@@ -59,13 +59,21 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         beta_end: float = 1.0,
         beta_steps: int | None = None,
         priority_epsilon: float = 1e-6,
+        temperature: float = 0.0,
+        warmup_fraction: float = 0.0,
+        alpha_ramp_fraction: float = 0.0,
+        td_clip: float | None = None,
+        new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
     ) -> None:
         if n_steps != 1:
             msg = f"n_steps is {n_steps}, but HER relabels single transitions: leave n_steps=1"
             raise InvalidInputError(msg)
-        settings = Prioritization(alpha, beta_start, beta_end, beta_steps, priority_epsilon)
+        settings = Prioritization(
+            alpha, beta_start, beta_end, beta_steps, priority_epsilon,
+            temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
+        )  # fmt: skip
         # SB3's constructor calls the native one with SB3's parameters only; ours are set afterwards.
         super().__init__(
             buffer_size, observation_space, action_space, env, device, n_envs, optimize_memory_usage,
@@ -118,7 +126,9 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         self._ids_drawn = []
         if self.prioritization is None or not (self.ep_length > 0).any():
             samples = super().sample(batch_size, env)
-            return WebscaleDictReplayBufferSamples(*samples[:6], indices=self.to_torch(np.concatenate(self._ids_drawn)))
+            ids = np.concatenate(self._ids_drawn)
+            self._sample_ages.note(ids, self._replay.steps)
+            return WebscaleDictReplayBufferSamples(*samples[:6], indices=self.to_torch(ids))
         self._check_sample(batch_size, replace)
         rows, weights = self._replay.draw(batch_size, self.beta)
         # Stratified draws come in the order of the ring; which of them are relabelled must not depend on it.
@@ -129,6 +139,8 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         real = self._get_real_samples(slots[relabelled:], envs[relabelled:], env)
         virtual = self._get_virtual_samples(slots[:relabelled], envs[:relabelled], env)
         joined_weights = self.to_torch(np.concatenate([weights[relabelled:], weights[:relabelled]]))
+        ids = np.concatenate(self._ids_drawn)
+        self._sample_ages.note(ids, self._replay.steps)
         batch = WebscaleDictReplayBufferSamples(
             observations={key: th.cat((part, virtual.observations[key])) for key, part in real.observations.items()},
             actions=th.cat((real.actions, virtual.actions)),
@@ -137,7 +149,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
             },
             dones=th.cat((real.dones, virtual.dones)),
             rewards=th.cat((real.rewards, virtual.rewards)),
-            indices=self.to_torch(np.concatenate(self._ids_drawn)),
+            indices=self.to_torch(ids),
             weights=joined_weights,
         )
         self._remember(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace as with_changes
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,20 @@ from sb3_webscale.buffers.prioritization import (
     BatchFollower,
     FeedbackWatch,
     Prioritization,
+    ProgressWatch,
     SampledBatch,
     as_array,
+    as_ids,
+    checked_boost,
     checked_td_errors,
 )
 from sb3_webscale.buffers.random_seed import native_seed
+from sb3_webscale.buffers.sample_ages import SampleAges
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
+from sb3_webscale.buffers.sampling_spread import sampling_spread
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
-__all__ = ["NativeReplayBuffer", "as_ids"]
+__all__ = ["NativeReplayBuffer"]
 
 # Batches for which the caller is looked at: a script may sample by hand before it hands the buffer to an algorithm.
 _AGREEMENT_CHECKS = 100
@@ -56,6 +62,12 @@ class NativeReplayBuffer(NativeStorage):
     :param beta_end: the same at the end
     :param beta_steps: environment steps from start to end; None means the whole training
     :param priority_epsilon: added to TD errors
+    :param temperature: share of uniform sampling in prioritized mode, in [0, 1]
+    :param warmup_fraction: fraction of training that samples uniformly before priorities count; 0.05 is a good choice
+    :param alpha_ramp_fraction: fraction of training in which the exponent then grows to ``alpha``
+    :param td_clip: bound on TD errors; None leaves them as they are
+    :param new_priority: new transitions get the largest priority stored (``"max_stored"``) or ever fed back
+        (``"max_ever"``)
     :param seed: seed of prioritized draws; None follows SB3's seed
     :param check_finite: refuse NaN and infinite rewards and observations; False stores them as SB3 does
     :raises InvalidInputError: when a parameter or space is not supported
@@ -80,6 +92,11 @@ class NativeReplayBuffer(NativeStorage):
         beta_end: float = 1.0,
         beta_steps: int | None = None,
         priority_epsilon: float = 1e-6,
+        temperature: float = 0.0,
+        warmup_fraction: float = 0.0,
+        alpha_ramp_fraction: float = 0.0,
+        td_clip: float | None = None,
+        new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
     ) -> None:
@@ -89,7 +106,10 @@ class NativeReplayBuffer(NativeStorage):
         if not 0.0 <= gamma <= 1.0:
             msg = f"gamma is {gamma}, but a discount factor lies in [0, 1]"
             raise InvalidInputError(msg)
-        settings = Prioritization(alpha, beta_start, beta_end, beta_steps, priority_epsilon)
+        settings = Prioritization(
+            alpha, beta_start, beta_end, beta_steps, priority_epsilon,
+            temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
+        )  # fmt: skip
         check_agreement(building_algorithm(), type(self).__name__, n_steps, gamma)
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,
@@ -100,16 +120,22 @@ class NativeReplayBuffer(NativeStorage):
         self._agreement_checks_left = _AGREEMENT_CHECKS
         self._progress = 0.0
         self._stale_updates = 0
+        self._stale_marks = 0
+        self._clipped_td_errors = 0
+        self._sample_ages = SampleAges()
         self.prioritization: Prioritization | None = None
         self.last_batch: SampledBatch | None = None
         self.batch_follower: BatchFollower | None = None
         self._watch = FeedbackWatch()
+        self._progress_watch = ProgressWatch()
         if prioritized:
             self._prioritize(settings, seed)
 
     def _prioritize(self, settings: Prioritization, seed: int | None) -> None:
         self.prioritization = settings
-        self._replay.prioritize(settings.alpha, native_seed(seed, type(self).__name__))
+        self._replay.prioritize(settings.alpha_at(self._progress), native_seed(seed, type(self).__name__))
+        self._replay.set_temperature(settings.temperature)
+        self._replay.set_new_priority(max_ever=settings.new_priority == "max_ever")
 
     def sample(self, batch_size: int, env: VecNormalize | None = None, *, replace: bool = True) -> Any:
         """Draw transitions, uniformly or by priority.
@@ -196,7 +222,7 @@ class NativeReplayBuffer(NativeStorage):
         obs, next_obs, actions, terminals, rewards, ids = self._replay.gather(rows, last_rows)
         if returns is None:
             returns = self._normalize_reward(rewards, env)
-        return self._samples_class(
+        batch = self._samples_class(
             self._to_tensor(self._normalize_obs(self._keyed(obs), env)),
             self._to_tensor(actions),
             self._to_tensor(self._normalize_obs(self._keyed(next_obs), env)),
@@ -206,6 +232,8 @@ class NativeReplayBuffer(NativeStorage):
             self._to_tensor(ids),
             None if weights is None else self._to_tensor(weights),
         )
+        self._sample_ages.note(ids, self._replay.steps)
+        return batch
 
     def _keyed(self, arrays: list[npt.NDArray[Any]]) -> Any:
         """The single array of a flat space, or a dict of the arrays of a Dict space."""
@@ -234,6 +262,8 @@ class NativeReplayBuffer(NativeStorage):
         assert batch.weights is not None
         self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
         self._watch.sampled()
+        if self.prioritization is not None and self.prioritization.scheduled:
+            self._progress_watch.sampled()
         if self.batch_follower is not None:
             self.batch_follower.follow_batch()
 
@@ -257,15 +287,30 @@ class NativeReplayBuffer(NativeStorage):
 
     def set_progress(self, progress: float) -> None:
         """
-        :param progress: fraction of training done, in [0, 1]; moves beta when ``beta_steps`` is None
+        :param progress: fraction of training done, in [0, 1]; moves beta when ``beta_steps`` is None, and the exponent
+            through warm-up and ramp. A change of the exponent is O(n), and a ramp has 20.
         """
         if not math.isfinite(progress):
             msg = f"progress is {progress}, but must be a fraction of the training in [0, 1]"
             raise InvalidInputError(msg)
         self._progress = min(max(progress, 0.0), 1.0)
+        self._progress_watch.reported()
+        if self.prioritization is not None and self.prioritization.scheduled:
+            alpha = self.prioritization.alpha_at(self._progress)
+            if alpha != self._replay.alpha:
+                self._replay.set_alpha(alpha)
+
+    def set_temperature(self, temperature: float) -> None:
+        """Blend priority and uniform sampling: P = (1 - t) * P_priority + t / N, exactly, and weights follow it.
+
+        :param temperature: t, in [0, 1]; 0 draws by priority alone. Leaving 0 or returning to it is O(n).
+        :raises InvalidInputError: when it is outside [0, 1]
+        """
+        self.prioritization = with_changes(self._required_prioritization(), temperature=temperature)
+        self._replay.set_temperature(temperature)
 
     def update_priorities(self, ids: Any, td_errors: Any) -> int:
-        """Set the priorities of sampled transitions to their TD errors plus ``priority_epsilon``.
+        """Set the priorities of sampled transitions to their TD errors, cut at ``td_clip``, plus ``priority_epsilon``.
 
         :param ids: int (B,), the ``indices`` of a batch
         :param td_errors: magnitudes, B elements
@@ -275,15 +320,44 @@ class NativeReplayBuffer(NativeStorage):
         settings = self._required_prioritization()
         ids = as_ids(ids)
         values = as_array(td_errors)
-        counts = self._replay.try_update_priorities(ids, values, settings.epsilon)
+        bounds = settings.epsilon, settings.ceiling
+        counts = self._replay.try_update_priorities(ids, values, *bounds)
         if counts is None:
             # Of another type or shape, or wrong: convert it, or say what is wrong.
-            counts = self._replay.try_update_priorities(ids, checked_td_errors(values, len(ids)), settings.epsilon)
+            counts = self._replay.try_update_priorities(ids, checked_td_errors(values, len(ids)), *bounds)
         assert counts is not None
-        updated, stale = counts
+        updated, stale, clipped = counts
         self._stale_updates += stale
+        self._clipped_td_errors += clipped
         self._watch.fed()
-        return int(updated)
+        return updated
+
+    def mark_for_replay(self, ids: Any, boost: float = 1.5) -> int:
+        """Multiply the priorities of single transitions, until the next TD error for them comes in.
+
+        :param ids: int (B,), from a batch or :meth:`recent`; one that is given twice is raised once
+        :param boost: factor, at least 1
+        :return: how many were raised; transitions that were overwritten or cannot be drawn are skipped, and counted in
+            ``statistics()``
+        :raises InvalidInputError: when ``boost`` is not a finite number of at least 1
+        """
+        self._required_prioritization()
+        raised, stale = self._replay.raise_priorities(as_ids(ids), checked_boost(boost))
+        self._stale_marks += stale
+        return raised
+
+    def recent(self, count: int) -> npt.NDArray[np.int64]:
+        """
+        :param count: how many transitions, over all environments; at least 0
+        :return: int64 ids of the last ``count`` transitions, or all when fewer are stored, oldest first: step by step,
+            and env by env in a step
+        :raises InvalidInputError: when ``count`` is negative
+        """
+        if count < 0:
+            msg = f"count is {count}, but must be at least 0"
+            raise InvalidInputError(msg)
+        end = self._replay.steps * self.n_envs
+        return np.arange(end - min(count, self.size() * self.n_envs), end, dtype=np.int64)
 
     def priorities(self, ids: Any) -> npt.NDArray[np.float64]:
         """
@@ -294,17 +368,26 @@ class NativeReplayBuffer(NativeStorage):
         return self._replay.priorities(as_ids(ids))
 
     def statistics(self) -> dict[str, float]:
-        """:return: fill, bytes, and in prioritized mode beta, largest priority and feedback that came too late"""
+        """
+        :return: fill, bytes, ages of the latest samples, and in prioritized mode the exponents, how the probability of
+            being drawn spreads, and feedback that came too late. In prioritized mode O(n): one pass in native code.
+        """
         numbers: dict[str, float] = {
             "transitions": self.size() * self.n_envs,
             "capacity": self.buffer_size * self.n_envs,
+            "fill": self.size() / self.buffer_size,
             "nbytes": self.nbytes,
         }
+        numbers |= self._sample_ages.statistics(self.n_envs)
         if self.prioritization is not None:
-            numbers |= {
+            numbers |= sampling_spread(self._replay) | {
+                "alpha": self._replay.alpha,
                 "beta": self.beta,
+                "temperature": self.prioritization.temperature,
                 "max_priority": self._replay.max_priority,
                 "stale_updates": self._stale_updates,
+                "stale_marks": self._stale_marks,
+                "clipped_td_errors": self._clipped_td_errors,
             }
         return numbers
 
@@ -315,6 +398,7 @@ class NativeReplayBuffer(NativeStorage):
     def reset(self) -> None:
         super().reset()
         self.last_batch = None
+        self._sample_ages = SampleAges()
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -322,10 +406,16 @@ class NativeReplayBuffer(NativeStorage):
         state["attributes"] |= {"last_batch": None, "batch_follower": None, "_agreement_checks_left": _AGREEMENT_CHECKS}
         return state
 
-
-def as_ids(ids: Any) -> npt.NDArray[np.int64]:
-    """
-    :param ids: integers, tensor or array
-    :return: int64, one axis
-    """
-    return np.ascontiguousarray(as_array(ids), dtype=np.int64).reshape(-1)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # The first buffers of this format had none of these.
+        later = {
+            "_stale_marks": 0,
+            "_clipped_td_errors": 0,
+            "_sample_ages": SampleAges(),
+            "_progress_watch": ProgressWatch(),
+            "_agreement_checks_left": _AGREEMENT_CHECKS,
+        }
+        self.__dict__.update({name: value for name, value in later.items() if name not in self.__dict__})
+        if self.prioritization is not None:
+            self._replay.set_new_priority(max_ever=self.prioritization.new_priority == "max_ever")

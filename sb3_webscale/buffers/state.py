@@ -44,7 +44,9 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
         seed, counter = replay.generator
         state["priorities"] = {
             "alpha": replay.alpha,
+            "temperature": replay.temperature,
             "raw": replay.stored_priorities.copy(),
+            "max_ever": replay.max_ever,
             "seed": seed,
             "counter": counter,
         }
@@ -81,4 +83,8 @@ def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int
     if prioritized:
         saved = state.pop("priorities")
         replay.prioritize(saved["alpha"], saved["seed"])
-        replay.restore_sampler(np.ascontiguousarray(saved["raw"]), saved["seed"], saved["counter"])
+        # The first buffers of this format had neither temperature nor the largest priority ever set.
+        replay.set_temperature(saved.get("temperature", 0.0))
+        replay.restore_sampler(
+            np.ascontiguousarray(saved["raw"]), saved.get("max_ever", 0.0), saved["seed"], saved["counter"]
+        )

@@ -11,8 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers import WebscaleReplayBuffer, WebscaleReplayBufferSamples
-from sb3_webscale.buffers.native_replay import as_ids
-from sb3_webscale.buffers.prioritization import checked_td_errors
+from sb3_webscale.buffers.prioritization import as_ids, checked_td_errors
 from sb3_webscale.data.transitions import Transitions
 from sb3_webscale.errors import BufferStateError, ConfigError, DataError, InvalidInputError
 from sb3_webscale.replay.online_ratio import ConstantOnlineRatio, parse_online_ratio
@@ -85,6 +84,9 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
             transitions.terminated | transitions.truncated,
             bootstrapped.astype(np.float32),
         )
+        history.set_progress(self._progress)
+        if self.prioritization is not None:
+            history.set_temperature(self.prioritization.temperature)
         self.history = history
         return len(transitions)
 
@@ -127,6 +129,11 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         if self.history is not None:
             self.history.set_progress(progress)
 
+    def set_temperature(self, temperature: float) -> None:
+        super().set_temperature(temperature)
+        if self.history is not None:
+            self.history.set_temperature(temperature)
+
     @property
     def online_share(self) -> float:
         """Share of online rows that the schedule gives now."""
@@ -147,17 +154,29 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         past = past._replace(indices=past.indices | int(_HISTORY_BIT))
         return past if online_rows == 0 else _joined(super()._draw(online_rows, env, replace), past)
 
+    def _from_history(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        from_history = (ids & _HISTORY_BIT) != 0
+        if self.history is None and from_history.any():
+            msg = f"{int(from_history.sum())} ids belong to a history that is not loaded: call load_history() first"
+            raise BufferStateError(msg)
+        return np.asarray(from_history)
+
     def update_priorities(self, ids: Any, td_errors: Any) -> int:
         ids = as_ids(ids)
         values = checked_td_errors(td_errors, len(ids))  # all of them, before either part is changed
-        from_history = (ids & _HISTORY_BIT) != 0
-        if not from_history.any():
+        from_history = self._from_history(ids)
+        if self.history is None or not from_history.any():
             return super().update_priorities(ids, values)
-        if self.history is None:
-            msg = f"{int(from_history.sum())} ids belong to a history that is not loaded: call load_history() first"
-            raise BufferStateError(msg)
         updated = self.history.update_priorities(ids[from_history] & ~_HISTORY_BIT, values[from_history])
         return updated + super().update_priorities(ids[~from_history], values[~from_history])
+
+    def mark_for_replay(self, ids: Any, boost: float = 1.5) -> int:
+        ids = as_ids(ids)
+        from_history = self._from_history(ids)
+        raised = super().mark_for_replay(ids[~from_history], boost)
+        if self.history is not None:
+            raised += self.history.mark_for_replay(ids[from_history] & ~_HISTORY_BIT, boost)
+        return raised
 
     def priorities(self, ids: Any) -> npt.NDArray[np.float64]:
         ids = as_ids(ids)

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,10 +12,21 @@
 
 namespace webscale {
 
+/// Which priority a new row gets: the largest among the other rows now stored, or the largest ever assigned.
+enum class NewPriority { max_stored, max_ever };
+
+/// How the probability P of being drawn spreads over the rows.
+struct DrawStatistics {
+    std::size_t drawable = 0;             // rows with P > 0
+    double entropy = 0.0;                 // -sum P ln P, in nats; ln(drawable) when uniform
+    double effective_sample_size = 0.0;   // 1 / sum P^2; equals drawable when uniform
+};
+
 /// Proportional prioritized sampling over rows (Schaul et al., "Prioritized Experience Replay", ICLR 2016).
 ///
 /// Each row keeps its raw priority; its sampling mass is priority^alpha, the exponent applied in this class alone. A
-/// row of priority 0 is absent and is never drawn. Not thread-safe.
+/// row of priority 0 is absent and is never drawn. With a temperature t, P(i) = (1 - t) mass(i) / total + t / present
+/// rows. Not thread-safe.
 class PrioritySampler {
 public:
     /// Largest raw priority: its sum over any number of rows stays finite.
@@ -25,13 +37,26 @@ public:
     /// Sets the raw priorities of `rows`, each in [0, max_allowed]; 0 withdraws the row. O(count log n).
     void assign(std::span<const std::size_t> rows, std::span<const double> priorities);
 
-    /// Gives new rows the largest priority among all other rows now stored, or 1 when there is none. O(count log n).
+    /// Multiplies the priorities of `rows` by `factor`, up to max_allowed; a row given twice is raised once. O(count log n).
+    void raise(std::span<const std::size_t> rows, double factor);
+
+    /// Gives new rows the largest priority among all other rows now stored, or the largest that assign() ever set, and 1
+    /// when there is none. O(count log n).
     void assign_max(std::span<const std::size_t> rows);
 
     /// Re-derives every mass. O(n).
     void set_alpha(double alpha);
 
-    /// Draws `rows.size()` rows, one from each equal part of the total mass, and their importance weights
+    /// `temperature` in [0, 1]: 0 draws by priority, 1 uniformly. O(n) between 0 and the rest, else O(1); above 0, eight
+    /// more bytes a row mark which rows are present.
+    void set_temperature(double temperature);
+
+    void set_new_priority(NewPriority rule) noexcept { new_priority_ = rule; }
+
+    /// One pass over all rows. O(n).
+    DrawStatistics draw_statistics() const noexcept;
+
+    /// Draws `rows.size()` rows, one from each equal part of the total probability, and their importance weights
     /// (N * P(i))^-beta divided by the largest of the batch. O(count log n). Throws std::logic_error when no row has mass.
     void sample(double beta, std::span<std::size_t> rows, std::span<float> weights);
 
@@ -40,8 +65,16 @@ public:
     double max_priority() const noexcept { return priorities_.root(); }
     double total_mass() const noexcept { return masses_.total(); }
     double alpha() const noexcept { return alpha_; }
+    double temperature() const noexcept { return temperature_; }
+    NewPriority new_priority() const noexcept { return new_priority_; }
+
+    /// Largest priority that assign() ever set, 0 before the first.
+    double max_ever() const noexcept { return max_ever_; }
+    void set_max_ever(double priority) noexcept { max_ever_ = priority; }
     std::size_t rows() const noexcept { return priorities_.size(); }
-    std::size_t nbytes() const noexcept { return priorities_.nbytes() + masses_.nbytes(); }
+    std::size_t nbytes() const noexcept {
+        return priorities_.nbytes() + masses_.nbytes() + (presence_ ? presence_->nbytes() : 0);
+    }
 
     const Philox& generator() const noexcept { return generator_; }
     void set_generator(Philox generator) noexcept { generator_ = generator; }
@@ -54,11 +87,21 @@ public:
 
 private:
     double mass_of(double priority) const noexcept;
+    double density(std::size_t row) const noexcept;
+    void store(std::span<const std::size_t> rows, std::span<const double> priorities);
+    void note_presence(std::span<const std::size_t> rows, std::span<const double> priorities);
+    void find(std::span<std::size_t> rows);
+    void find_blended(std::span<std::size_t> rows);
     void rebuild();
+    void rebuild_presence();
 
     double alpha_;
+    double temperature_ = 0.0;
+    NewPriority new_priority_ = NewPriority::max_stored;
+    double max_ever_ = 0.0;
     MaxTree priorities_;
     SumTree masses_;
+    std::optional<SumTree> presence_;  // 1 for each present row; kept while the temperature is above 0
     Philox generator_;
     std::vector<double> scratch_;
 };

@@ -52,6 +52,9 @@ public:
     /// Sets raw priorities by id; ids whose transition was overwritten are counted and skipped.
     UpdateCounts update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities);
 
+    /// Multiplies raw priorities by id; ids of overwritten or withdrawn transitions are counted and skipped.
+    UpdateCounts raise_priorities(std::span<const std::int64_t> ids, double factor);
+
     /// Raw priorities by id, NaN where the transition was overwritten.
     void priorities(std::span<const std::int64_t> ids, std::span<double> out) const;
 
@@ -60,6 +63,8 @@ public:
     void admit(std::span<const std::int64_t> rows);
 
     void set_alpha(double alpha);
+    void set_temperature(double temperature);
+    DrawStatistics draw_statistics() const;
     void clear();
 
     /// What `function` finds out about the ring while nobody changes it.

@@ -270,3 +270,30 @@ def test_dqn_trains_on_the_mixture_with_feedback() -> None:
     model.learn(200, callback=PriorityFeedback())
     assert buffer.history.statistics()["max_priority"] != before
     assert buffer.history.beta == buffer.beta == pytest.approx(1.0)
+
+
+def test_marks_and_temperature_reach_both_parts() -> None:
+    buffer = mixed(online_ratio=0.5, prioritized=True, seed=1, temperature=0.2, warmup_fraction=0.1)
+    add_online(buffer, 20)
+    buffer.set_progress(0.5)
+    buffer.set_temperature(0.75)
+    buffer.load_history(history())
+    numbers = buffer.statistics()
+    for part in ("", "history/"):
+        assert (numbers[f"{part}temperature"], numbers[f"{part}alpha"]) == (0.75, 0.6)
+    ids = buffer.sample(32).indices
+    before = buffer.priorities(ids)
+    assert buffer.mark_for_replay(ids, 3.0) == 32
+    np.testing.assert_allclose(buffer.priorities(ids), 3 * before)
+    buffer.set_temperature(1.0)
+    assert bool((buffer.sample(32).weights == 1).all())
+    assert buffer.recent(3).tolist() == [17, 18, 19]
+
+
+def test_marks_of_a_history_that_is_not_loaded_are_refused() -> None:
+    full = mixed(online_ratio=0.5, prioritized=True, seed=1)
+    full.load_history(history())
+    ids = full.sample(8).indices
+    empty = mixed(prioritized=True, seed=1)
+    with pytest.raises(BufferStateError, match="8 ids belong to a history"):
+        empty.mark_for_replay(ids)
