@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :return: exit code: 0, 2 for an error that the message explains, 130 when interrupted
     """
     parsed = build_parser().parse_args(arguments)
+    if threading.current_thread() is threading.main_thread():
+        # A scheduler's SIGTERM ends a run as Ctrl-C does, so that it is recorded as killed.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # Torch and MLflow take seconds to import; a command imports only what it needs.
         module, function = parsed.command

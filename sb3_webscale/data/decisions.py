@@ -123,9 +123,12 @@ def compile_reward(rule: Rule, columns: Columns) -> CompiledColumn:
     # An expression over no column has one value; a check and a plan need it once a row.
     missing = pl.any_horizontal([pl.lit(False), value.is_null(), *(pl.col(name).is_null() for name in names)])
     fix = "repair or remove the row: a reward must be finite, also as a 32-bit float"
+    # The columns too: a comparison, min, max or clip turns NaN and infinity into ordinary numbers.
+    finite = [pl.col(name).cast(pl.Float64).fill_null(0.0).is_finite() for name in names]
+    broken = ~pl.all_horizontal([reward.is_finite(), *finite])
     checks = [
         Check(key, label, value, missing, "null", "every row needs its reward; fill it in"),
-        Check(key, label, value, ~reward.is_finite(), "a value that is not finite", fix),
+        Check(key, label, value, broken, "a value that is not finite", fix),
     ]
     return CompiledColumn(names, [reward], checks)
 

@@ -118,6 +118,10 @@ def _one_hot(entry: OneHotState, key: str, name: str, columns: Columns, encoded:
             msg = f"{columns.where}: {key}.nulls.fill = {entry.nulls.fill!r} is not one of values {list(entry.values)}"
             raise RuleError(msg)
         value = value.fill_null(entry.nulls.fill)
+    if columns.schema[name].is_float():
+        broken = ~pl.col(name).fill_null(0.0).is_finite()
+        fix = "remove or repair the row: a state must be finite"
+        encoded.checks.append(Check(key, f"column {name!r}", pl.col(name), broken, "a value that is not finite", fix))
     if entry.unknown == "error":
         unknown = ~pl.any_horizontal([value == choice for choice in entry.values])
         fix = "add it to values, or set unknown: zeros"

@@ -187,6 +187,14 @@ def _check_events(events: LoggedEvents) -> npt.NDArray[np.float64]:
     if len(np.unique(events.episode_ids)) < 2:
         msg = f"events holds {len(np.unique(events.episode_ids))} episodes; intervals and cross-fitting need at least 2"
         raise InvalidInputError(msg)
+    outside = np.flatnonzero((events.actions < 0) | (events.actions >= events.action_space.n))
+    if len(outside):
+        msg = f"events.actions[{outside[0]}] = {events.actions[outside[0]]} lies outside {events.action_space}"
+        raise InvalidInputError(msg)
+    if not np.isfinite(events.rewards).all():
+        row = int(np.flatnonzero(~np.isfinite(events.rewards))[0])
+        msg = f"events.rewards[{row}] = {events.rewards[row]} is not finite; repair the log"
+        raise InvalidInputError(msg)
     propensities = np.asarray(events.propensities, dtype=np.float64)
     wrong = np.flatnonzero(~((propensities > 0.0) & (propensities <= 1.0)))
     if len(wrong):

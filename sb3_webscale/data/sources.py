@@ -40,12 +40,12 @@ class Source(Protocol):
 
 
 def _scan_parquet(files: list[Path]) -> pl.LazyFrame:
-    return pl.scan_parquet(files)
+    return pl.scan_parquet(files, glob=False)
 
 
 def _scan_csv(files: list[Path]) -> pl.LazyFrame:
     # Types are inferred from every row: a guess from the first ones fails on, or misreads, what comes later.
-    return pl.scan_csv(files, try_parse_dates=True, infer_schema_length=None)
+    return pl.scan_csv(files, try_parse_dates=True, infer_schema_length=None, glob=False)
 
 
 READERS: Mapping[str, Callable[[list[Path]], pl.LazyFrame]] = {

@@ -31,6 +31,7 @@ from sb3_webscale.reproducibility.weights import hash_weights
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
+    from sb3_webscale.data.logged_events import LoggedEvents
     from sb3_webscale.experiments.config import RunConfig
     from sb3_webscale.reproducibility.tracking import MlflowTracker
 
@@ -101,16 +102,20 @@ def train(
     try:
         model = build_model(config, vec_env)
         metrics = _load_history(config, model)
+        # What could fail after hours of training is tried before.
+        held_out = _off_policy_events(config, model)
+        if output is not None:
+            _make_directory(output)
         metrics |= _learn(config, model, tracker, progress)
         # Taken before the evaluation, which must not be able to change what is compared.
         weights = hash_weights(model)
         records = collect_records(vec_env)
-        metrics |= _evaluate(config, model, seeds, vec_env) | _evaluate_off_policy(config, model, seeds)
         model_path = _save(model, tracker, output)
+        log_records(tracker, records, weights)
+        metrics |= _evaluate(config, model, seeds, vec_env) | _evaluate_off_policy(config, model, seeds, held_out)
     finally:
         vec_env.close()
     metrics["performance/total_seconds"] = time.perf_counter() - started
-    log_records(tracker, records, weights)
     tracker.log_metrics(metrics, config.n_timesteps)
     return TrainingResult(tracker.run_id, config, identity, seeds, weights, records, metrics, model_path)
 
@@ -167,6 +172,7 @@ def _evaluate(config: RunConfig, model: BaseAlgorithm, seeds: SeedTree, training
             n_eval_episodes=config.evaluation.n_eval_episodes,
             deterministic=config.evaluation.deterministic,
             return_episode_rewards=True,
+            callback=_EpisodeWatch(config).check,
         )
     finally:
         eval_env.close()
@@ -177,11 +183,60 @@ def _evaluate(config: RunConfig, model: BaseAlgorithm, seeds: SeedTree, training
     }
 
 
-def _evaluate_off_policy(config: RunConfig, model: BaseAlgorithm, seeds: SeedTree) -> dict[str, float]:
+class _EpisodeWatch:
+    """Stops an evaluation that could never end: Monitor, which counts episodes, sits below the wrappers, so it does not
+    see an end that a wrapper makes."""
+
+    patience = 200  # ends in a row; Atari's lives are a handful to each game
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+        self._unseen = 0
+
+    def check(self, evaluation: dict[str, Any], _: dict[str, Any]) -> None:
+        if evaluation["done"]:
+            self._unseen = 0 if "episode" in evaluation["info"] else self._unseen + 1
+        if self._unseen >= self.patience:
+            msg = (
+                f"{self._config.env_id}.env_wrapper: {self.patience} episodes in a row were ended by a wrapper, which "
+                "the Monitor below it does not see, so none is counted: limit time with env_kwargs.max_episode_steps"
+            )
+            raise ConfigError(msg)
+
+
+def _make_directory(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"output = {str(output)!r} cannot be made ({error.strerror}); name a directory that can be written"
+        raise ConfigError(msg) from error
+
+
+def _off_policy_events(config: RunConfig, model: BaseAlgorithm) -> LoggedEvents | None:
     section = config.off_policy_evaluation
     if section is None:
-        return {}
+        return None
     events = open_converter(section, config).logged_events(config.resolve(section.source))
+    where = f"{config.env_id}.off_policy_evaluation"
+    for name in ("observation_space", "action_space"):
+        wanted, found = getattr(model, name), getattr(events, name)
+        same_size = getattr(wanted, "n", 0) == getattr(found, "n", 0)
+        if type(wanted) is not type(found) or wanted.shape != found.shape or not same_size:
+            msg = f"{where}: {name} of the log is {found}, but the environment's is {wanted}; use a rule that fits it"
+            raise ConfigError(msg)
+    if events.propensities is None:
+        msg = f"{where}: the log has no propensities, without which no policy can be valued; give its rule a propensity"
+        raise ConfigError(msg)
+    action_values(model, events.observations[:1])
+    return events
+
+
+def _evaluate_off_policy(
+    config: RunConfig, model: BaseAlgorithm, seeds: SeedTree, events: LoggedEvents | None
+) -> dict[str, float]:
+    section = config.off_policy_evaluation
+    if section is None or events is None:
+        return {}
     probabilities = action_probabilities(
         action_values(model, events.observations),
         section.policy,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 __all__ = ["CodeVersion", "code_version"]
 
+# Whatever the user's git shows diffs with, the patch must be one that `git apply` takes.
+_PLAIN_DIFF = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
 _GIT_TIMEOUT_SECONDS = 60
 
 
@@ -56,7 +58,7 @@ def code_version(directory: Path) -> CodeVersion:
         return CodeVersion(root=None, commit=None, patch="", untracked={})
     top = Path(root.strip())
     commit = _git(top, "rev-parse", "--verify", "--quiet", "HEAD")
-    patch = _git(top, "diff", "--binary", "HEAD") if commit else ""
+    patch = _git(top, "diff", *_PLAIN_DIFF, "HEAD") if commit else ""
     names = (_git(top, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
     untracked = {name: _file_hash(top / name) for name in sorted(names) if name}
     return CodeVersion(root=str(top), commit=commit.strip() if commit else None, patch=patch or "", untracked=untracked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 import warnings
@@ -14,6 +15,8 @@ __all__ = ["MetricPoint", "MetricSender"]
 _BATCH_POINTS = 500
 _INTERVAL_SECONDS = 2.0
 _FINAL_ATTEMPTS = 3
+
+_REFUSED = re.compile(r"[^A-Za-z0-9_\-. :/]")
 
 
 class MetricPoint(NamedTuple):
@@ -48,6 +51,7 @@ class MetricSender:
         self._closing = threading.Event()
         self._unsent: list[MetricPoint] = []
         self._error: Exception | None = None
+        self._names: dict[str, str] = {}
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="metric-sender", daemon=True)
         self._thread.start()
@@ -61,9 +65,18 @@ class MetricSender:
         now = int(time.time() * 1000)
         for name, value in metrics.items():
             try:
-                self._queue.put_nowait(MetricPoint(name, float(value), now, int(step)))
+                self._queue.put_nowait(MetricPoint(self._accepted(name), float(value), now, int(step)))
             except queue.Full:
                 self.dropped += 1
+
+    def _accepted(self, name: str) -> str:
+        """The name as MLflow takes it: one that it refuses would hold up everything behind it."""
+        if name not in self._names:
+            self._names[name] = _REFUSED.sub("_", name)
+            if self._names[name] != name:
+                msg = f"metric {name!r} is recorded as {self._names[name]!r}, since MLflow refuses some characters"
+                warnings.warn(msg, stacklevel=4)
+        return self._names[name]
 
     def close(self) -> None:
         """Send all that is left, and warn about what could not be sent."""

@@ -146,9 +146,11 @@ class MlflowTracker:
     def finish(self, status: str = "FINISHED") -> None:
         """Send what is queued and close the run; a second call does nothing."""
         if self._open:
-            self._open = False
-            self._sender.close()
-            self.client.set_terminated(self.run_id, status)
+            try:
+                self._sender.close()
+            finally:  # a second interrupt, while points are sent, must not leave the run open
+                self.client.set_terminated(self.run_id, status)
+                self._open = False
 
     def __enter__(self) -> MlflowTracker:
         return self
@@ -159,9 +161,11 @@ class MlflowTracker:
         if kind is None:
             self.finish("FINISHED")
             return
-        if self._open and error is not None:
-            self.set_tags({"webscale.error": f"{kind.__name__}: {error}"})
-        self.finish("KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED")
+        try:
+            if self._open and error is not None:
+                self.set_tags({"webscale.error": f"{kind.__name__}: {error}"})
+        finally:
+            self.finish("KILLED" if issubclass(kind, KeyboardInterrupt) else "FAILED")
 
     def _send(self, points: list[MetricPoint]) -> None:
         from mlflow.entities import Metric

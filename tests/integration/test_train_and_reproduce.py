@@ -18,8 +18,6 @@ from sb3_webscale.cli import main
 from sb3_webscale.reproducibility.tracking import connect
 from sb3_webscale.reproducibility.weights import hash_weights
 
-# MLflow 3.17 on SQLAlchemy 2.1.
-
 CONFIG = """
 CartPole-v1:
   algo: dqn
@@ -215,3 +213,34 @@ def test_a_run_whose_files_are_gone_is_named(project, capsys):
     shutil.rmtree(project / "runs" / "artifacts")
     assert main(["reproduce", run.info.run_id]) == 2
     assert "its files cannot be read" in capsys.readouterr().err
+
+
+def test_a_training_is_kept_when_the_evaluation_after_it_fails(project, capsys):
+    config = project / "config" / "cartpole.yml"
+    wrapper = "  env_wrapper: {gymnasium.wrappers.TimeLimit: {max_episode_steps: 3}}\n"
+    config.write_text(config.read_text() + wrapper)
+    assert main(["train", "--config", str(config), "--output", str(project / "kept"), "--no-progress"]) == 2
+    assert "ended by a wrapper" in capsys.readouterr().err
+    assert (project / "kept" / "model.zip").exists()
+    _, (run,) = runs(project)
+    assert run.info.status == "FAILED"
+    assert run.data.tags["webscale.weights_sha256"]
+
+
+def test_what_would_fail_after_training_is_refused_before(project, capsys):
+    config = project / "config" / "cartpole.yml"
+    log = Path(__file__).parents[2] / "zoo" / "data" / "open_bandit" / "random.parquet"
+    section = f"  off_policy_evaluation: {{converter: recsys.open_bandit, source: {log}}}\n"
+    plain = config.read_text()
+    config.write_text(plain + section)
+    assert main(["train", "--config", str(config), "--no-progress", "--n-timesteps", "1000000000"]) == 2
+    assert "observation_space of the log" in capsys.readouterr().err
+    config.write_text(plain)
+    blocked = project / "file"
+    blocked.write_text("")
+    output = str(blocked / "below")
+    assert (
+        main(["train", "--config", str(config), "--output", output, "--no-progress", "--n-timesteps", "1000000000"])
+        == 2
+    )
+    assert "cannot be made" in capsys.readouterr().err

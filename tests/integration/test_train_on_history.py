@@ -14,7 +14,6 @@ from sb3_webscale.reproducibility.tracking import connect
 
 pytest.importorskip("sb3_webscale_recsys")
 
-# MLflow 3.17 on SQLAlchemy 2.1.
 
 ZOO = Path(__file__).parents[2] / "zoo"
 CONFIG = ZOO / "recsys" / "dqn.yml"

@@ -13,8 +13,6 @@ from sb3_webscale.errors import ConfigError
 from sb3_webscale.reproducibility.logger_bridge import TrackerOutput
 from sb3_webscale.reproducibility.tracking import MlflowTracker, connect, default_tracking_uri
 
-# MLflow 3.17 on SQLAlchemy 2.1.
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
