@@ -63,10 +63,11 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Every figure that the README claims; pass ARGS=--quick for a first look.
+# Memory and speed against the peers, among them every figure that the README claims; ARGS=--quick for a first look.
 bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet -c constraints.txt cpprb matplotlib
 	$(BIN)/python zoo/benchmarks/memory.py $(ARGS)
+	$(BIN)/python zoo/benchmarks/replay.py $(ARGS)
 
 clean:
 	rm -rf build runs $(VENV)
