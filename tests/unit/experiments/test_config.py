@@ -10,6 +10,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from sb3_webscale.errors import ConfigError
 from sb3_webscale.experiments.class_paths import ClassReference
 from sb3_webscale.experiments.config import load_config
+from sb3_webscale.experiments.config_file import read_document
 
 
 @pytest.fixture
@@ -252,3 +253,10 @@ class TestErrors:
     def test_several_mistakes_are_named_together(self, load):
         with pytest.raises(ConfigError, match=r"n_envs = 0.*frame_stack = -1"):
             load(with_line("n_envs: 0\n  frame_stack: -1"))
+
+
+def test_exponents_without_a_dot_are_numbers_at_any_depth(tmp_path):
+    path = tmp_path / "dqn.yml"
+    path.write_text("CartPole-v1: {a: {eps: 1e-5, list: [2E+3]}, text: lin_1e-4, quoted: '1e-5'}")
+    block = read_document(path)["CartPole-v1"]
+    assert block == {"a": {"eps": 1e-5, "list": [2000.0]}, "text": "lin_1e-4", "quoted": "1e-5"}
