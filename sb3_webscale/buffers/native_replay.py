@@ -235,12 +235,6 @@ class NativeReplayBuffer(NativeStorage):
         self._sample_ages.note(ids, self._replay.steps)
         return batch
 
-    def _keyed(self, arrays: list[npt.NDArray[Any]]) -> Any:
-        """The single array of a flat space, or a dict of the arrays of a Dict space."""
-        if self._layouts[0].key is None:
-            return arrays[0]
-        return {layout.key: array for layout, array in zip(self._layouts, arrays, strict=True)}
-
     @property
     def _samples_class(self) -> type[WebscaleReplayBufferSamples] | type[WebscaleDictReplayBufferSamples]:
         return WebscaleReplayBufferSamples if self._layouts[0].key is None else WebscaleDictReplayBufferSamples

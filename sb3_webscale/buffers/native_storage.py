@@ -174,16 +174,15 @@ class NativeStorage(ReplayBuffer):
 
     def _observation_views(self, following: bool) -> Any:
         shape = (self.buffer_size, self.n_envs)
-        views = {
-            layout.key: ObservationView(self._replay, column, layout, following, shape)
-            for column, layout in enumerate(self._layouts)
-        }
-        return self._unkeyed(views)
+        return self._keyed(
+            [ObservationView(self._replay, i, layout, following, shape) for i, layout in enumerate(self._layouts)]
+        )
 
-    @staticmethod
-    def _unkeyed(parts: dict[str | None, Any]) -> Any:
-        """The single array of a flat space, or the mapping of a Dict space."""
-        return parts.get(None, parts)
+    def _keyed(self, parts: list[Any]) -> Any:
+        """The single part of a flat space, or a dict of the parts of a Dict space."""
+        if self._layouts[0].key is None:
+            return parts[0]
+        return {layout.key: part for layout, part in zip(self._layouts, parts, strict=True)}
 
     @property
     def nbytes(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import yaml
 
 from sb3_webscale.errors import ConfigError
 from sb3_webscale.experiments.class_paths import nearest
+from sb3_webscale.experiments.values import EXPONENT_WITHOUT_DOT
 
 __all__ = ["apply_overrides", "read_document", "select_block"]
 
@@ -36,9 +36,7 @@ class _Loader(yaml.SafeLoader):
 
 
 # YAML 1.1 takes 1e-5 for a text, since it wants a dot; at any depth of a configuration it is a number.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+$"), list("+-0123456789")
-)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT_WITHOUT_DOT, list("+-0123456789"))
 
 
 def read_document(path: Path) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from sb3_webscale.experiments.class_paths import load_class, parse_references
 from sb3_webscale.experiments.literals import parse_literal, resolve_torch_name
 from sb3_webscale.experiments.schedules import SCHEDULED_HYPERPARAMETERS, parse_schedule
 
-__all__ = ["normalise_block"]
+__all__ = ["EXPONENT_WITHOUT_DOT", "normalise_block"]
 
 _MAPPING_KEYS = (
     "env_kwargs",
@@ -25,7 +25,7 @@ _REFERENCE_KEYS = ("callback", "env_wrapper", "vec_env_wrapper")
 _CLASS_KEYS = ("activation_fn", "features_extractor_class", "optimizer_class")
 
 # YAML 1.1 reads 1e-4 as a string because it wants a dot and a sign: 1.0e-4.
-_EXPONENT_WITHOUT_DOT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+EXPONENT_WITHOUT_DOT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+\Z")
 
 
 def normalise_block(block: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def normalise_block(block: Mapping[str, Any], where: str) -> dict[str, Any]:
             values[key] = parse_references(value, path)
         elif key == "train_freq" and isinstance(value, list):
             values[key] = tuple(value)
-        elif isinstance(value, str) and _EXPONENT_WITHOUT_DOT.fullmatch(value):
+        elif isinstance(value, str) and EXPONENT_WITHOUT_DOT.fullmatch(value):
             values[key] = float(value)
         else:
             values[key] = value
