@@ -15,6 +15,7 @@ __all__ = [
     "ReproductionError",
     "RuleError",
     "SnapshotFormatError",
+    "SpillError",
     "WebscaleError",
 ]
 
@@ -45,6 +46,10 @@ class DataError(InvalidInputError):
 
 class SnapshotFormatError(InvalidInputError):
     """A pickle or snapshot was written in a format that this version cannot read."""
+
+
+class SpillError(WebscaleError, OSError):
+    """A file of a buffer that is larger than memory cannot be written or read."""
 
 
 class PluginError(WebscaleError):

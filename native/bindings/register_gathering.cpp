@@ -54,7 +54,7 @@ std::vector<py::ssize_t> batch_shape(std::size_t count, const std::vector<py::ss
 
 /// (observations, next_observations, actions, terminals, rewards, ids) of the rows; observations as lists of one array
 /// for each column. Next observations, terminals and rewards are those of `last_rows`.
-py::tuple gather(const BoundReplay& self, const Contiguous<std::int64_t>& rows,
+py::tuple gather(BoundReplay& self, const Contiguous<std::int64_t>& rows,
                  const Contiguous<std::int64_t>& last_rows) {
     const auto count = static_cast<std::size_t>(rows.size());
     require_bytes(last_rows, count * sizeof(std::int64_t), "last_rows");
@@ -98,7 +98,7 @@ py::tuple gather(const BoundReplay& self, const Contiguous<std::int64_t>& rows,
                           small.array(py::dtype::of<std::int64_t>(), {size}, ids));
 }
 
-void gather_observations(const BoundReplay& self, std::size_t column, bool next, const Contiguous<std::int64_t>& rows,
+void gather_observations(BoundReplay& self, std::size_t column, bool next, const Contiguous<std::int64_t>& rows,
                          py::array out) {
     if (column >= self.format.observations.size()) {
         throw std::out_of_range("there is no observation column " + std::to_string(column));
@@ -113,7 +113,7 @@ void gather_observations(const BoundReplay& self, std::size_t column, bool next,
     self.replay.gather(wanted, wanted, batch);
 }
 
-Contiguous<std::int64_t> ids_of_rows(const BoundReplay& self, const Contiguous<std::int64_t>& rows) {
+Contiguous<std::int64_t> ids_of_rows(BoundReplay& self, const Contiguous<std::int64_t>& rows) {
     Contiguous<std::int64_t> ids(rows.size());
     Batch batch;
     batch.ids = ids.mutable_data();

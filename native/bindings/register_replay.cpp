@@ -39,6 +39,17 @@ auto reading(Function function) {
     return [function](const BoundReplay& self) { return self.replay.read(function); };
 }
 
+/// None for a replay that is all in memory.
+py::object tier_counts(const BoundReplay& self) {
+    const auto counts = self.replay.tier_counts();
+    if (!counts) {
+        return py::none();
+    }
+    using namespace py::literals;
+    return py::dict("hot_segments"_a = counts->hot_segments, "cold_segments"_a = counts->cold_segments,
+                    "cold_bytes"_a = counts->cold_bytes, "resident_frame_bytes"_a = counts->resident_bytes);
+}
+
 }  // namespace
 
 void register_replay(py::module_& module) {
@@ -53,6 +64,17 @@ void register_replay(py::module_& module) {
              py::arg("format"))
         .def(
             "clear", [](BoundReplay& self) { self.replay.clear(); }, py::call_guard<py::gil_scoped_release>())
+        .def(
+            "tier",
+            [](BoundReplay& self, std::string directory, std::size_t allowance) {
+                self.replay.tier(std::move(directory), allowance);
+            },
+            py::arg("directory"), py::arg("allowance"))
+        .def_property_readonly(
+            "minimum_allowance",
+            [](const BoundReplay& self) { return Tiering::minimum_allowance(self.replay.ring()); },
+            "The least bytes of frames that a tiered replay keeps in memory.")
+        .def("tier_counts", &tier_counts)
         .def_property_readonly("position", reading([](const TransitionRing& ring) { return ring.position(); }))
         .def_property_readonly("full", reading([](const TransitionRing& ring) { return ring.full(); }))
         .def_property_readonly("filled_slots", reading([](const TransitionRing& ring) { return ring.filled_slots(); }))

@@ -20,23 +20,49 @@ void check_env(const Replay& replay, std::size_t env) {
     }
 }
 
-/// The live frames of one stream, chunk by chunk. Each array shares its chunk, so it stays as it is whatever the ring
-/// does afterwards.
-py::list stream_frames(const BoundReplay& self, std::size_t column, std::size_t env) {
-    check_env(self.replay, env);
-    const FrameStream& stream = self.replay.ring().columns().at(column).stream(env);
+/// Keeps a file of frames from being removed, and with it the replay that it belongs to.
+struct FileHold {
+    py::object replay;
+    std::shared_ptr<const SpillFile> file;  // let go before the replay
+};
+
+py::capsule hold(FileHold held) {
+    auto pointer = std::make_unique<FileHold>(std::move(held));
+    py::capsule owner(pointer.get(), [](void* held_file) { delete static_cast<FileHold*>(held_file); });
+    pointer.release();
+    return owner;
+}
+
+py::list frames_of(const FrameStream& stream, const py::object& self) {
     py::list runs;
     for (auto frame = stream.begin(); frame != stream.end();) {
         const std::size_t left = static_cast<FrameStream::Sequence>(stream.end() - frame);
         const std::size_t run = std::min(stream.contiguous_from(frame), left);
-        auto chunk = std::make_unique<Block>(stream.chunk_of(frame));
-        const py::capsule owner(chunk.get(), [](void* pointer) { delete static_cast<Block*>(pointer); });
-        chunk.release();
-        auto* data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stream.at(frame)));
-        runs.append(borrow({static_cast<py::ssize_t>(run * stream.frame_bytes())}, data, owner));
+        const std::size_t bytes = run * stream.frame_bytes();
+        if (stream.resident(frame)) {
+            auto chunk = std::make_unique<Block>(stream.chunk_of(frame));
+            const py::capsule owner(chunk.get(), [](void* pointer) { delete static_cast<Block*>(pointer); });
+            chunk.release();
+            auto* data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stream.at(frame)));
+            runs.append(borrow({static_cast<py::ssize_t>(bytes)}, data, owner));
+        } else {
+            const auto& file = stream.segment(frame).file;
+            stream.memory()->store().open(*file);
+            runs.append(py::make_tuple(file->path(), SpillFile::header_bytes + stream.offset_in_chunk(frame), bytes,
+                                       hold({self, file})));
+        }
         frame += static_cast<FrameStream::Sequence>(run);
     }
     return runs;
+}
+
+/// The live frames of one stream, chunk by chunk. Those in memory come as an array that shares its chunk, those on disk
+/// as (path, offset, bytes, owner of the file), whose file has been compared with its checksum. Either stays as it is
+/// whatever the ring does afterwards.
+py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
+    const auto& replay = self.cast<BoundReplay&>().replay;
+    check_env(replay, env);
+    return replay.read([&](const TransitionRing& ring) { return frames_of(ring.columns().at(column).stream(env), self); });
 }
 
 void restart_stream(BoundReplay& self, std::size_t column, std::size_t env, std::uint32_t first) {
@@ -46,16 +72,8 @@ void restart_stream(BoundReplay& self, std::size_t column, std::size_t env, std:
 }
 
 void append_frames(BoundReplay& self, std::size_t column, std::size_t env, const Contiguous<std::uint8_t>& frames) {
-    Replay& replay = self.replay;
-    check_env(replay, env);
-    FrameStream& stream = column_of(replay, column).stream(env);
-    const auto bytes = static_cast<std::size_t>(frames.size());
-    if (bytes % stream.frame_bytes() != 0) {
-        throw std::invalid_argument("the saved frames are not a whole number of frames");
-    }
-    for (std::size_t offset = 0; offset < bytes; offset += stream.frame_bytes()) {
-        stream.append(reinterpret_cast<const std::byte*>(frames.data()) + offset);
-    }
+    check_env(self.replay, env);
+    self.replay.append_frames(column, env, {bytes_of(frames), static_cast<std::size_t>(frames.size())});
 }
 
 /// References of the filled rows, shape (filled rows, 2, frames); a view into the records.

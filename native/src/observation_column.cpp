@@ -30,7 +30,8 @@ ObservationColumn::ObservationColumn(std::size_t capacity, std::size_t n_envs, O
 }
 
 bool ObservationColumn::holds(const FrameStream& stream, Sequence sequence, const std::byte* frame) const noexcept {
-    return stream.end() - sequence <= max_age_ && std::memcmp(stream.at(sequence), frame, frame_bytes_) == 0;
+    // In a tiered stream a frame on disk is not looked up: storing it anew costs less.
+    return stream.end() - sequence <= max_age_ && stream.resident(sequence) && std::memcmp(stream.at(sequence), frame, frame_bytes_) == 0;
 }
 
 std::size_t ObservationColumn::find_shift(const FrameStream& stream, const Sequence* earlier,
@@ -88,10 +89,16 @@ void ObservationColumn::release_before(std::size_t env, const Sequence* referenc
     stream.release_before(stream.begin() + oldest);
 }
 
-std::byte* ObservationColumn::copy(std::size_t env, Side side, const Sequence* references,
-                                   std::byte* out) const noexcept {
-    const FrameStream& stream = streams_[env];
-    const Sequence* wanted = references + (side == Side::next ? layout_.frames : 0);
+void ObservationColumn::tier(FrameMemory& memory, std::size_t chunk_frames, std::size_t n_envs) {
+    streams_.clear();
+    for (std::size_t env = 0; env < n_envs; ++env) {
+        streams_.emplace_back(frame_bytes_, chunk_frames, memory);
+    }
+}
+
+/// Visits the frames of an observation in pieces that are contiguous.
+template <class Visit>
+void ObservationColumn::for_each_run(const FrameStream& stream, const Sequence* wanted, Visit visit) const {
     for (std::size_t frame = 0; frame < layout_.frames;) {
         const Sequence first = wanted[frame];
         const std::size_t limit = std::min(layout_.frames - frame, stream.contiguous_from(first));
@@ -99,11 +106,28 @@ std::byte* ObservationColumn::copy(std::size_t env, Side side, const Sequence* r
         while (run < limit && wanted[frame + run] == first + run) {
             ++run;
         }
-        std::memcpy(out, stream.at(first), run * frame_bytes_);
-        out += run * frame_bytes_;
+        visit(first, run);
         frame += run;
     }
+}
+
+std::byte* ObservationColumn::copy(std::size_t env, Side side, const Sequence* references,
+                                   std::byte* out) const noexcept {
+    const FrameStream& stream = streams_[env];
+    for_each_run(stream, references + (side == Side::next ? layout_.frames : 0), [&](Sequence first, std::size_t run) {
+        std::memcpy(out, stream.at(first), run * frame_bytes_);
+        out += run * frame_bytes_;
+    });
     return out;
+}
+
+void ObservationColumn::want(std::size_t env, Side side, const Sequence* references, std::byte* out,
+                             FrameReads& reads) const {
+    const FrameStream& stream = streams_[env];
+    for_each_run(stream, references + (side == Side::next ? layout_.frames : 0), [&](Sequence first, std::size_t run) {
+        reads.want(stream, first, run, out);
+        out += run * frame_bytes_;
+    });
 }
 
 void ObservationColumn::clear() noexcept {

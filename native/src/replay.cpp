@@ -29,6 +29,34 @@ void Replay::prioritize(double alpha, std::uint64_t seed) {
     sampler_->assign_max(stored);
 }
 
+void Replay::tier(std::string directory, std::size_t allowance) {
+    const std::unique_lock lock(mutex_);
+    if (ring_.filled_slots() > 0 || tiering_) {
+        throw std::logic_error("only an empty replay can be given a memory budget, and only once");
+    }
+    memory_.emplace(std::move(directory), allowance);
+    tiering_.emplace(*memory_, ring_, sampler_);
+}
+
+void Replay::append_frames(std::size_t column, std::size_t env, std::span<const std::byte> frames) {
+    const std::unique_lock lock(mutex_);
+    FrameStream& stream = ring_.columns().at(column).stream(env);
+    if (frames.size() % stream.frame_bytes() != 0) {
+        throw std::invalid_argument("the saved frames are not a whole number of frames");
+    }
+    for (std::size_t offset = 0; offset < frames.size(); offset += stream.frame_bytes()) {
+        if (tiering_) {
+            tiering_->make_room(stream, 1);
+        }
+        stream.append(frames.data() + offset);
+    }
+}
+
+std::optional<TierCounts> Replay::tier_counts() const {
+    const std::shared_lock lock(mutex_);
+    return tiering_ ? std::optional(tiering_->counts()) : std::nullopt;
+}
+
 PrioritySampler& Replay::required_sampler() {
     if (!sampler_) {
         throw std::logic_error("this replay has no priorities; build it with prioritized=True");
@@ -76,6 +104,9 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
     std::vector<std::size_t> rows(sampler_ ? n_envs : 0);
     const std::vector<double> no_priority(rows.size(), 0.0);
     for (std::size_t i = 0; i < count; ++i) {
+        if (tiering_) {
+            tiering_->make_room();  // before anything changes: when it fails, this step was never begun
+        }
         std::iota(rows.begin(), rows.end(), ring_.position() * n_envs);
         ring_.add({current, next, first.actions + i * n_envs * ring_.records().action_bytes(), first.rewards + i * n_envs,
                    first.dones + i * n_envs, first.timeouts + i * n_envs});
@@ -94,11 +125,19 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
 }
 
 void Replay::gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
-                    const Batch& batch) const {
-    const std::shared_lock lock(mutex_);
-    check_rows(rows);
-    check_rows(last_rows);
-    ring_.gather(rows, last_rows, batch);
+                    const Batch& batch) {
+    bool exchange_due = false;
+    {
+        const std::shared_lock lock(mutex_);
+        check_rows(rows);
+        check_rows(last_rows);
+        exchange_due = tiering_ && tiering_->next_batch();
+        ring_.gather(rows, last_rows, batch);
+    }
+    if (exchange_due) {
+        const std::unique_lock lock(mutex_);
+        tiering_->exchange();
+    }
 }
 
 void Replay::draw(double beta, std::span<std::int64_t> rows, std::span<float> weights) {
@@ -184,7 +223,7 @@ void Replay::clear() {
 
 std::size_t Replay::nbytes() const {
     const std::shared_lock lock(mutex_);
-    return ring_.nbytes() + (sampler_ ? sampler_->nbytes() : 0);
+    return ring_.nbytes() + (sampler_ ? sampler_->nbytes() : 0) + (memory_ ? memory_->resident() : 0);
 }
 
 }  // namespace webscale

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include "webscale/prefetch.hpp"
@@ -108,13 +109,23 @@ void TransitionRing::gather_column(std::size_t column, std::span<const std::int6
     }
     WorkerPool& workers = WorkerPool::shared();
     const std::size_t parts = std::min(total / bytes_worth_a_thread, workers.width());
+    std::vector<std::exception_ptr> errors(parts);
     workers.run(parts, [&](std::size_t part) {
         const std::size_t begin = rows.size() * part / parts;
         const std::size_t count = rows.size() * (part + 1) / parts - begin;
-        gather_observations(column, rows.subspan(begin, count), last_rows.subspan(begin, count),
-                            current == nullptr ? nullptr : current + begin * row_bytes,
-                            next == nullptr ? nullptr : next + begin * row_bytes);
+        try {
+            gather_observations(column, rows.subspan(begin, count), last_rows.subspan(begin, count),
+                                current == nullptr ? nullptr : current + begin * row_bytes,
+                                next == nullptr ? nullptr : next + begin * row_bytes);
+        } catch (...) {
+            errors[part] = std::current_exception();  // it must not leave a helper thread
+        }
     });
+    for (const std::exception_ptr& error : errors) {
+        if (error) {
+            std::rethrow_exception(error);
+        }
+    }
 }
 
 void TransitionRing::gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
@@ -152,6 +163,10 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
                                          std::span<const std::int64_t> last_rows, std::byte* current,
                                          std::byte* next) const {
     const ObservationColumn& source = columns_[column];
+    if (source.memory() != nullptr) {
+        read_observations(column, rows, last_rows, current, next);
+        return;
+    }
     const std::size_t offset = reference_offsets_[column];
     // Both sides of a row together: the next observation usually lies behind the current one, or is part of it.
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -173,6 +188,28 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
             next = source.copy(env_of(row), Side::next, RowRecords::references(records_.record(row)) + offset, next);
         }
     }
+}
+
+void TransitionRing::read_observations(std::size_t column, std::span<const std::int64_t> rows,
+                                       std::span<const std::int64_t> last_rows, std::byte* current,
+                                       std::byte* next) const {
+    const ObservationColumn& source = columns_[column];
+    const std::size_t offset = reference_offsets_[column];
+    const std::size_t row_bytes = source.layout().row_bytes;
+    FrameReads reads;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (current != nullptr) {
+            const auto row = static_cast<std::size_t>(rows[i]);
+            source.want(env_of(row), Side::current, RowRecords::references(records_.record(row)) + offset,
+                        current + i * row_bytes, reads);
+        }
+        if (next != nullptr) {
+            const auto row = static_cast<std::size_t>(last_rows[i]);
+            source.want(env_of(row), Side::next, RowRecords::references(records_.record(row)) + offset,
+                        next + i * row_bytes, reads);
+        }
+    }
+    reads.run(*source.memory());
 }
 
 void TransitionRing::clear() noexcept {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from sb3_webscale.buffers.dict_replay import WebscaleDictReplayBuffer
+from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.prioritization import Prioritization
 from sb3_webscale.buffers.random_seed import native_seed
@@ -66,6 +68,8 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
+        memory_budget: int | str | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if n_steps != 1:
             msg = f"n_steps is {n_steps}, but HER relabels single transitions: leave n_steps=1"
@@ -74,6 +78,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
             alpha, beta_start, beta_end, beta_steps, priority_epsilon,
             temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
         )  # fmt: skip
+        self._budget = parse_memory_budget(memory_budget, spill_dir)
         # SB3's constructor calls the native one with SB3's parameters only; ours are set afterwards.
         super().__init__(
             buffer_size, observation_space, action_space, env, device, n_envs, optimize_memory_usage,
@@ -84,8 +89,10 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         self._shuffler = np.random.Generator(np.random.Philox(native_seed(seed, "hindsight split")))
         if prioritized:
             self._prioritize(settings, seed)
+        self._limit_memory(self._replay)
 
     _withholds_new_rows = True
+    _options_follow = True
 
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Any) -> None:
         position, starts, lengths = self.pos, self.ep_start[self.pos].copy(), self.ep_length[self.pos].copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace as with_changes
 from typing import Any
 
@@ -13,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers.algorithm_agreement import building_algorithm, check_agreement, sampling_algorithm
+from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.n_step import n_step_windows
 from sb3_webscale.buffers.native_storage import NativeStorage
 from sb3_webscale.buffers.prioritization import (
@@ -70,6 +72,9 @@ class NativeReplayBuffer(NativeStorage):
         (``"max_ever"``)
     :param seed: seed of prioritized draws; None follows SB3's seed
     :param check_finite: refuse NaN and infinite rewards and observations; False stores them as SB3 does
+    :param memory_budget: bytes, or a string such as ``"2GB"``, that the buffer may hold in memory; observations beyond
+        it are kept in files. None keeps everything in memory
+    :param spill_dir: directory for these files; needed with a budget
     :raises InvalidInputError: when a parameter or space is not supported
     :raises ConfigError: when the algorithm that builds the buffer has other n-step settings
     """
@@ -99,6 +104,8 @@ class NativeReplayBuffer(NativeStorage):
         new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
+        memory_budget: int | str | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if n_steps < 1:
             msg = f"n_steps is {n_steps}, but must be at least 1"
@@ -111,6 +118,7 @@ class NativeReplayBuffer(NativeStorage):
             temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
         )  # fmt: skip
         check_agreement(building_algorithm(), type(self).__name__, n_steps, gamma)
+        self._budget = self._budget or parse_memory_budget(memory_budget, spill_dir)
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,
             optimize_memory_usage, handle_timeout_termination, check_finite,
@@ -130,6 +138,11 @@ class NativeReplayBuffer(NativeStorage):
         self._progress_watch = ProgressWatch()
         if prioritized:
             self._prioritize(settings, seed)
+        if not self._options_follow:
+            self._limit_memory(self._replay)
+
+    # Whether a subclass sets prioritized replay and the memory limit up after this class is constructed.
+    _options_follow = False
 
     def _prioritize(self, settings: Prioritization, seed: int | None) -> None:
         self.prioritization = settings
@@ -363,8 +376,9 @@ class NativeReplayBuffer(NativeStorage):
 
     def statistics(self) -> dict[str, float]:
         """
-        :return: fill, bytes, ages of the latest samples, and in prioritized mode the exponents, how the probability of
-            being drawn spreads, and feedback that came too late. In prioritized mode O(n): one pass in native code.
+        :return: fill, bytes, under a memory budget where frames lie, ages of the latest samples, and in prioritized mode
+            the exponents, how the probability of being drawn spreads, and feedback that came too late. In prioritized
+            mode O(n): one pass in native code.
         """
         numbers: dict[str, float] = {
             "transitions": self.size() * self.n_envs,
@@ -372,6 +386,7 @@ class NativeReplayBuffer(NativeStorage):
             "fill": self.size() / self.buffer_size,
             "nbytes": self.nbytes,
         }
+        numbers |= self._replay.tier_counts() or {}
         numbers |= self._sample_ages.statistics(self.n_envs)
         if self.prioritization is not None:
             numbers |= sampling_spread(self._replay) | {

@@ -13,8 +13,10 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 
 from sb3_webscale import _native
+from sb3_webscale.buffers.memory_budget import MemoryBudget
 from sb3_webscale.buffers.observation_view import ObservationView
 from sb3_webscale.buffers.spaces import ActionLayout, ObservationLayout, action_layout, observation_layouts
+from sb3_webscale.buffers.spill_directory import SpillDirectory
 from sb3_webscale.buffers.state import FORMAT, native_state, restore_native
 from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError, SnapshotFormatError
 
@@ -72,7 +74,34 @@ class NativeStorage(ReplayBuffer):
             )
             raise MemoryError(msg) from error
 
+    # Set before this class is constructed, which then does not warn about memory.
+    _budget: MemoryBudget | None = None
+    _spill_directory: SpillDirectory | None = None
+
+    def _limit_memory(self, replay: _native.Replay) -> None:
+        """Keep to the budget from now on; called while the buffer is empty and all but its frames has its memory."""
+        if self._budget is None:
+            return
+        fixed, least = replay.nbytes, replay.minimum_allowance
+        allowance = self._budget.bytes - fixed
+        if allowance < least:
+            msg = (
+                f"memory_budget is {self._budget.bytes} bytes, but {self.buffer_size * self.n_envs} transitions take "
+                f"{fixed} without their observations, and at least {least} of these stay in memory: give at least "
+                f"{fixed + least}, or a smaller buffer_size"
+            )
+            raise InvalidInputError(msg)
+        self._spill_directory = SpillDirectory(self._budget.spill_dir)
+        replay.tier(str(self._spill_directory.path), allowance)
+
+    @property
+    def memory_budget(self) -> int | None:
+        """Bytes that the buffer may hold in memory, or None."""
+        return None if self._budget is None else self._budget.bytes
+
     def _warn_if_too_large(self) -> None:
+        if self._budget is not None:
+            return
         frame_bytes = sum(layout.row_bytes // layout.frames for layout in self._layouts)
         rows = self.buffer_size * self.n_envs
         expected = rows * (frame_bytes + self._action_layout.dim * self._action_layout.dtype.itemsize + 12)
@@ -81,7 +110,7 @@ class NativeStorage(ReplayBuffer):
             fitting = int(rows * available / expected)
             warnings.warn(
                 f"a full {type(self).__name__} of {rows} transitions needs at least {expected / 1e9:.2f} GB, "
-                f"but {available / 1e9:.2f} GB are available: a buffer_size of {fitting} would fit",
+                f"but {available / 1e9:.2f} GB are available: a buffer_size of {fitting} would fit, or set memory_budget",
                 stacklevel=2,
             )
 
@@ -318,6 +347,7 @@ class NativeStorage(ReplayBuffer):
     def __getstate__(self) -> dict[str, Any]:
         attributes = self.__dict__.copy()
         del attributes["_native"]
+        attributes.pop("_spill_directory", None)
         native = native_state(self._replay, len(self._layouts), self.n_envs)
         return {"format": FORMAT, "attributes": attributes, "native": native}
 
@@ -332,7 +362,11 @@ class NativeStorage(ReplayBuffer):
         try:
             self.__dict__.update(state["attributes"])
             native = self._new_native()
-            restore_native(native, state["native"], len(self._layouts), self._saved_with_priorities)
+            restore_native(
+                native, state["native"], len(self._layouts), self._saved_with_priorities, self._limit_memory
+            )
+        except InvalidInputError:  # a ValueError, but about the budget
+            raise
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             msg = f"the saved {type(self).__name__} is damaged: {error}. Use another copy of the file"
             raise SnapshotFormatError(msg) from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sb3_webscale import _native
+from sb3_webscale.buffers.saved_frames import SavedFrames
 
 __all__ = ["FORMAT", "native_state", "restore_native"]
 
@@ -18,8 +20,8 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     :param replay: the replay to save
     :param n_columns: observation arrays that it holds
     :param n_envs: environments that it serves
-    :return: integers and arrays only. Frames share the ring's chunks, which never change while somebody holds them;
-        everything else is small and copied
+    :return: integers and arrays, and what pickles as lists of arrays. Frames share the ring's chunks and files, which
+        never change while somebody holds them; everything else is small and copied
     """
     filled = replay.filled_slots
     state: dict[str, Any] = {
@@ -33,7 +35,7 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
             {
                 "references": replay.references(column).copy(),
                 "streams": [
-                    {"begin": replay.stream_begin(column, env), "frames": replay.stream_frames(column, env)}
+                    {"begin": replay.stream_begin(column, env), "frames": SavedFrames(replay.stream_frames(column, env))}
                     for env in range(n_envs)
                 ],
             }
@@ -53,15 +55,25 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
     return state
 
 
-def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int, prioritized: bool) -> None:
+def restore_native(
+    replay: _native.Replay,
+    state: dict[str, Any],
+    n_columns: int,
+    prioritized: bool,
+    limit_memory: Callable[[_native.Replay], None],
+) -> None:
     """Fills a new replay of the same layout.
 
     :param replay: the replay to fill
     :param state: what :func:`native_state` returned
     :param n_columns: observation arrays that it must hold
     :param prioritized: whether it must hold priorities
+    :param limit_memory: called while the replay is empty and all but the frames has its memory
     :raises ValueError: when the arrays do not belong together; KeyError, IndexError or TypeError when parts are missing
     """
+    if prioritized:
+        replay.prioritize(state["priorities"]["alpha"], state["priorities"]["seed"])
+    limit_memory(replay)
     replay.restore_counters(state["steps"], state["first_step"])
     for name in ("actions", "rewards", "dones", "timeouts"):
         values = state.pop(name)
@@ -72,7 +84,7 @@ def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int
     for column, saved in enumerate(state.pop("columns")):
         for env, stream in enumerate(saved["streams"]):
             replay.restart_stream(column, env, stream["begin"])
-            frames = stream["frames"]
+            frames = list(stream.pop("frames"))
             while frames:
                 replay.append_frames(column, env, np.ascontiguousarray(frames.pop(0)))
         replay.restore_references(column, np.ascontiguousarray(saved["references"]))
@@ -82,7 +94,6 @@ def restore_native(replay: _native.Replay, state: dict[str, Any], n_columns: int
         raise ValueError(msg)
     if prioritized:
         saved = state.pop("priorities")
-        replay.prioritize(saved["alpha"], saved["seed"])
         # The first buffers of this format had neither temperature nor the largest priority ever set.
         replay.set_temperature(saved.get("temperature", 0.0))
         replay.restore_sampler(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers import WebscaleReplayBuffer, WebscaleReplayBufferSamples
+from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.prioritization import as_ids, checked_td_errors
 from sb3_webscale.data.transitions import Transitions
 from sb3_webscale.errors import BufferStateError, ConfigError, DataError, InvalidInputError
@@ -34,6 +36,9 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
     :param total_timesteps: environment steps of the whole training, to which ``progress`` refers; None takes the
         progress that the ``PriorityFeedback`` callback reports
 
+    :param memory_budget: as in the other buffers; online ring and history have one half each
+    :param spill_dir: as in the other buffers
+
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
     """
 
@@ -49,8 +54,13 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         *,
         online_ratio: Any = "linear",
         total_timesteps: int | None = None,
+        memory_budget: int | str | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        budget = parse_memory_budget(memory_budget, spill_dir)
+        if budget is not None:
+            options |= {"memory_budget": budget.bytes // 2, "spill_dir": budget.spill_dir}
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,
             optimize_memory_usage, handle_timeout_termination, **options,

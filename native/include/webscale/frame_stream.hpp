@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "webscale/block.hpp"
+#include "webscale/frame_memory.hpp"
 
 namespace webscale {
 
@@ -19,6 +21,13 @@ public:
 
     /// `expected_frames` sets the chunk size: about 4 MiB, less when the whole stream is small.
     FrameStream(std::size_t frame_bytes, std::size_t expected_frames);
+
+    /// A stream whose chunks of `chunk_frames`, a power of two, come from `memory` and may be moved to disk by it.
+    /// `memory` outlives the stream; what missing_chunks() counts must have been set by before frames are reserved.
+    FrameStream(std::size_t frame_bytes, std::size_t chunk_frames, FrameMemory& memory);
+
+    FrameStream(FrameStream&&) = default;
+    FrameStream& operator=(FrameStream&&) = delete;
 
     /// Makes room for the next `frames` frames, so that appending them cannot fail. Throws std::bad_alloc, or
     /// std::length_error at 2^31 live frames; the stream's content is unchanged then.
@@ -37,6 +46,34 @@ public:
     /// frames as they are.
     Block chunk_of(Sequence sequence) const { return table_[(sequence >> chunk_shift_) & table_mask_]; }
 
+    /// Whether the frame can be reached with at(); a tiered stream's may lie on disk only.
+    bool resident(Sequence sequence) const noexcept { return bool(table_[(sequence >> chunk_shift_) & table_mask_]); }
+
+    /// Where the bounded memory of a tiered stream is; null for others.
+    FrameMemory* memory() const noexcept { return memory_; }
+
+    // Chunks of a tiered stream, each named by the sequence of any of its frames.
+    Segment& segment(Sequence sequence) const noexcept { return *segments_[(sequence >> chunk_shift_) & table_mask_]; }
+    std::size_t chunk_frames() const noexcept { return static_cast<std::size_t>(chunk_mask_) + 1; }
+    std::size_t chunk_bytes() const noexcept { return chunk_frames() * frame_bytes_; }
+    std::size_t offset_in_chunk(Sequence sequence) const noexcept {
+        return static_cast<std::size_t>(sequence & chunk_mask_) * frame_bytes_;
+    }
+    Sequence chunk_start(Sequence sequence) const noexcept { return sequence & ~chunk_mask_; }
+
+    /// Chunks that are full and not released, oldest first.
+    std::size_t full_chunks() const noexcept;
+
+    /// Makes the table ready for `frames` further frames, one at least, and returns how many more chunks they need.
+    /// Throws as reserve() does.
+    std::size_t missing_chunks(std::size_t frames);
+
+    /// Moves a full chunk to disk and gives its memory back. Throws SpillError; the chunk stays as it is then.
+    void cool(Sequence sequence);
+
+    /// Reads a cold chunk into memory that was set by. Throws SpillError; the chunk stays cold then.
+    void warm(Sequence sequence);
+
     /// Frames from `sequence` on that lie in the same chunk, itself included.
     std::size_t contiguous_from(Sequence sequence) const noexcept { return chunk_mask_ - (sequence & chunk_mask_) + 1; }
 
@@ -53,15 +90,19 @@ public:
     std::size_t nbytes() const noexcept;
 
 private:
-    std::size_t chunk_bytes() const noexcept { return (static_cast<std::size_t>(chunk_mask_) + 1) * frame_bytes_; }
     void grow_table();
-    void provide_chunk(std::uint32_t chunk);
+    template <class Visit>
+    void for_each_chunk_of_next(std::size_t frames, Visit visit);
+    void start_chunk(std::uint32_t place);
+    void give_back(std::uint32_t place) noexcept;
 
     std::size_t frame_bytes_;
     std::uint32_t chunk_shift_ = 0;
     std::uint32_t chunk_mask_ = 0;
     std::uint32_t table_mask_ = 0;
     std::vector<Block> table_;
+    FrameMemory* memory_ = nullptr;
+    std::vector<std::unique_ptr<Segment>> segments_;  // beside table_, in tiered streams only
     Block spare_;  // the chunk given back last: a full ring takes and returns chunks at the same rate
     Sequence begin_ = 0;
     Sequence end_ = 0;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "webscale/frame_reads.hpp"
 #include "webscale/frame_stream.hpp"
 #include "webscale/row_records.hpp"
 
@@ -40,6 +41,9 @@ public:
 
     ObservationColumn(std::size_t capacity, std::size_t n_envs, ObservationLayout layout);
 
+    /// Puts the frames of the empty column into bounded memory; see FrameStream.
+    void tier(FrameMemory& memory, std::size_t chunk_frames, std::size_t n_envs);
+
     /// Stores both observations of environment `env` and writes `references`. `previous` are the references of the row
     /// that this environment's stream continues from, or null. O(row_bytes). Throws std::bad_alloc.
     void add(std::size_t env, const Sequence* previous, const std::byte* current, const std::byte* next,
@@ -56,6 +60,12 @@ public:
     /// Copies an observation to `out` and returns the end of it. O(row_bytes).
     std::byte* copy(std::size_t env, Side side, const Sequence* references, std::byte* out) const noexcept;
 
+    /// As copy(), but what lies on disk comes when `reads` is run.
+    void want(std::size_t env, Side side, const Sequence* references, std::byte* out, FrameReads& reads) const;
+
+    /// Where the bounded memory of a tiered column is; null for others.
+    FrameMemory* memory() const noexcept { return streams_.front().memory(); }
+
     void clear() noexcept;
 
     const ObservationLayout& layout() const noexcept { return layout_; }
@@ -66,6 +76,8 @@ public:
     const FrameStream& stream(std::size_t env) const noexcept { return streams_[env]; }
 
 private:
+    template <class Visit>
+    void for_each_run(const FrameStream& stream, const Sequence* references, Visit visit) const;
     bool holds(const FrameStream& stream, Sequence sequence, const std::byte* frame) const noexcept;
     std::size_t find_shift(const FrameStream& stream, const Sequence* earlier, const std::byte* row) noexcept;
     void intern(FrameStream& stream, const Sequence* earlier, std::size_t shift, const std::byte* row, Sequence* out);

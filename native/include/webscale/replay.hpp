@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "webscale/priority_sampler.hpp"
+#include "webscale/tiering.hpp"
 #include "webscale/transition_ring.hpp"
 
 namespace webscale {
@@ -37,14 +38,20 @@ public:
     /// Turns prioritized sampling on; rows already stored get equal priority. O(rows).
     void prioritize(double alpha, std::uint64_t seed);
 
+    /// Keeps `allowance` bytes of frames in memory at most and the rest in files in `directory`. Call it while the
+    /// replay is empty. Throws std::invalid_argument.
+    void tier(std::string directory, std::size_t allowance);
+
     /// Stores `count` steps, which lie one after another in each of the first one's arrays. With `check_finite`, a NaN
     /// or infinity among floating-point observations is reported instead and nothing is stored. With `withheld`, the
-    /// new rows cannot be drawn until admit() is called for them.
+    /// new rows cannot be drawn until admit() is called for them. Throws std::bad_alloc, or SpillError when there is no
+    /// room and none can be made on disk; the steps before that one are stored.
     std::optional<NonFinite> add(const Step& first, std::size_t count, bool check_finite, bool withheld);
 
     /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
-    /// same as `rows` otherwise). Throws std::out_of_range for a row that is not filled.
-    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch) const;
+    /// same as `rows` otherwise). Throws std::out_of_range for a row that is not filled, SpillError for one that cannot be
+    /// read.
+    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch);
 
     /// Draws rows by priority; see PrioritySampler::sample.
     void draw(double beta, std::span<std::int64_t> rows, std::span<float> weights);
@@ -61,6 +68,12 @@ public:
     /// Withdraws rows from prioritized drawing, or admits them at the largest priority stored.
     void withdraw(std::span<const std::int64_t> rows);
     void admit(std::span<const std::int64_t> rows);
+
+    /// Appends saved frames to a stream while a replay is being restored.
+    void append_frames(std::size_t column, std::size_t env, std::span<const std::byte> frames);
+
+    /// Where the frames of a tiered replay are.
+    std::optional<TierCounts> tier_counts() const;
 
     void set_alpha(double alpha);
     void set_temperature(double temperature);
@@ -99,8 +112,10 @@ private:
     void check_rows(std::span<const std::int64_t> rows) const;
     std::optional<NonFinite> find_non_finite_in(const Step& first, std::size_t count) const noexcept;
 
+    std::optional<FrameMemory> memory_;  // outlives the ring, which gives its chunks back
     TransitionRing ring_;
     std::optional<PrioritySampler> sampler_;
+    std::optional<Tiering> tiering_;
     mutable std::shared_mutex mutex_;
 };
 

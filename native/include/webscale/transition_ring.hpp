@@ -44,7 +44,7 @@ public:
     void add(const Step& step);
 
     /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
-    /// same as `rows` otherwise). All rows must be filled. O(bytes), large batches by several threads.
+    /// same as `rows` otherwise). All rows must be filled. O(bytes), large batches by several threads. Throws SpillError in a tiered ring.
     void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch) const;
 
     /// Forgets all transitions; ids go on, so that ids given out before stay stale.
@@ -91,6 +91,8 @@ private:
                        std::byte* current, std::byte* next) const;
     void gather_observations(std::size_t column, std::span<const std::int64_t> rows,
                              std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const;
+    void read_observations(std::size_t column, std::span<const std::int64_t> rows,
+                           std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const;
     void prefetch_frames(std::size_t column, Side side, std::size_t row) const;
     std::size_t env_of(std::size_t row) const noexcept { return n_envs_ == 1 ? 0 : row % n_envs_; }
 
