@@ -24,7 +24,9 @@ class MemoryBudget:
     spill_dir: str
 
 
-def parse_memory_budget(memory_budget: int | str | None, spill_dir: str | os.PathLike[str] | None) -> MemoryBudget | None:
+def parse_memory_budget(
+    memory_budget: int | str | None, spill_dir: str | os.PathLike[str] | None
+) -> MemoryBudget | None:
     """
     :param memory_budget: bytes, or a number with a unit such as ``"2GB"`` or ``"512MiB"``; None for no limit
     :param spill_dir: directory for what does not fit; needed with a budget, and only then

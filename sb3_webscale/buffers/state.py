@@ -35,7 +35,10 @@ def native_state(replay: _native.Replay, n_columns: int, n_envs: int) -> dict[st
             {
                 "references": replay.references(column).copy(),
                 "streams": [
-                    {"begin": replay.stream_begin(column, env), "frames": SavedFrames(replay.stream_frames(column, env))}
+                    {
+                        "begin": replay.stream_begin(column, env),
+                        "frames": SavedFrames(replay.stream_frames(column, env)),
+                    }
                     for env in range(n_envs)
                 ],
             }
