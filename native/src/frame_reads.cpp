@@ -1,9 +1,6 @@
 #include "webscale/frame_reads.hpp"
 
-#include <sys/uio.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <tuple>
 
@@ -11,7 +8,7 @@ namespace webscale {
 
 namespace {
 constexpr std::size_t max_reads_of_run = 64;
-constexpr std::size_t lookahead = 16;  // runs that the system is told of ahead of their reading
+constexpr std::size_t max_late_runs = 64;  // each may hold a file open
 }  // namespace
 
 void FrameReads::want(const FrameStream& stream, FrameStream::Sequence first, std::size_t frames, std::byte* out) {
@@ -46,41 +43,62 @@ void FrameReads::find_runs() {
 void FrameReads::run(FrameMemory& memory) {
     find_runs();
     SpillStore& store = memory.store();
-    std::array<std::shared_ptr<const OpenFile>, lookahead> opened;
-    for (std::size_t i = 0; i < runs_.size() + lookahead; ++i) {
-        if (i >= lookahead) {
-            carry_out(store, *opened[i % lookahead], runs_[i - lookahead]);
+    const SpillFile* file = nullptr;
+    std::shared_ptr<const OpenFile> opened;
+    for (const Run& run : runs_) {
+        const Read& first = reads_[run.first];
+        if (first.file != file) {
+            file = first.file;
+            opened = store.open(*file);
         }
-        if (i < runs_.size()) {
-            const Read& first = reads_[runs_[i].first];
-            opened[i % lookahead] = store.open(*first.file);
-            SpillStore::expect(*opened[i % lookahead], first.begin, reads_[runs_[i].last - 1].end - first.begin);
+        if (SpillStore::read_at_once(*opened, first.begin, pieces_of(run))) {
+            copy_repeats(run);
+            continue;
+        }
+        SpillStore::expect(*opened, first.begin, reads_[run.last - 1].end - first.begin);
+        late_.push_back({run, opened});
+        if (late_.size() == max_late_runs) {
+            read_late(store);
         }
     }
+    read_late(store);
 }
 
-void FrameReads::carry_out(SpillStore& store, const OpenFile& opened, const Run& run) const {
-    std::array<iovec, max_reads_of_run> pieces;
-    std::size_t count = 0;
-    // Read i takes from the file only what reaches beyond `tail`, the read that reaches furthest so far.
-    const Read* tail = nullptr;
+void FrameReads::read_late(const SpillStore& store) {
+    for (const LateRun& late : late_) {
+        const Read& first = reads_[late.run.first];
+        pieces_of(late.run);
+        store.read(*first.file, *late.opened, first.begin, pieces_);
+        copy_repeats(late.run);
+    }
+    late_.clear();
+}
+
+/// Where the bytes of a run go. A read takes from the file only what reaches beyond those before it.
+const FrameReads::Pieces& FrameReads::pieces_of(const Run& run) {
+    pieces_.clear();
+    std::size_t end = reads_[run.first].begin;
     for (std::size_t i = run.first; i < run.last; ++i) {
         const Read& read = reads_[i];
-        const std::size_t from = tail == nullptr ? read.begin : std::max(read.begin, tail->end);
-        if (from < read.end) {
-            pieces[count++] = {read.out + (from - read.begin), read.end - from};
-            tail = &read;
+        if (end < read.end) {
+            const std::size_t from = std::max(read.begin, end);
+            pieces_.push_back({read.out + (from - read.begin), read.end - from});
+            end = read.end;
         }
     }
-    store.read(*reads_[run.first].file, opened, reads_[run.first].begin, {pieces.data(), count});
-    tail = nullptr;
-    for (std::size_t i = run.first; i < run.last; ++i) {
+    return pieces_;
+}
+
+void FrameReads::copy_repeats(const Run& run) const {
+    const Read* furthest = &reads_[run.first];
+    for (std::size_t i = run.first + 1; i < run.last; ++i) {
         const Read& read = reads_[i];
-        if (tail != nullptr && read.begin < tail->end) {
-            std::memcpy(read.out, tail->out + (read.begin - tail->begin), std::min(read.end, tail->end) - read.begin);
+        if (read.begin < furthest->end) {
+            std::memcpy(read.out, furthest->out + (read.begin - furthest->begin),
+                        std::min(read.end, furthest->end) - read.begin);
         }
-        if (tail == nullptr || read.end > tail->end) {
-            tail = &read;
+        if (read.end > furthest->end) {
+            furthest = &read;
         }
     }
 }

@@ -201,6 +201,23 @@ void SpillStore::read(const SpillFile& file, const OpenFile& opened, std::size_t
     }
 }
 
+bool SpillStore::read_at_once(const OpenFile& opened, std::size_t offset, std::span<const iovec> pieces) noexcept {
+#if defined(RWF_NOWAIT)
+    std::size_t wanted = 0;
+    for (const iovec& piece : pieces) {
+        wanted += piece.iov_len;
+    }
+    const ssize_t got = ::preadv2(opened.descriptor(), pieces.data(), static_cast<int>(pieces.size()),
+                                  static_cast<off_t>(offset + SpillFile::header_bytes), RWF_NOWAIT);
+    return got == static_cast<ssize_t>(wanted);
+#else
+    (void)opened;
+    (void)offset;
+    (void)pieces;
+    return false;
+#endif
+}
+
 void SpillStore::expect(const OpenFile& opened, std::size_t offset, std::size_t bytes) noexcept {
 #if defined(POSIX_FADV_WILLNEED)
     posix_fadvise(opened.descriptor(), static_cast<off_t>(offset + SpillFile::header_bytes),

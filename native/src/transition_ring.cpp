@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t record_lookahead = 24;
 constexpr std::size_t frame_lookahead = 8;
 constexpr std::size_t bytes_worth_a_thread = std::size_t{1} << 20;  // waking one costs as much as copying a part of this
+constexpr std::size_t bytes_on_disk_worth_a_thread = std::size_t{128} << 10;
 
 std::size_t checked(std::size_t value, const char* message) {
     if (value == 0) {
@@ -103,12 +104,14 @@ void TransitionRing::gather_column(std::size_t column, std::span<const std::int6
                                    std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const {
     const std::size_t row_bytes = columns_[column].layout().row_bytes;
     const std::size_t total = rows.size() * row_bytes * ((current != nullptr) + (next != nullptr));
-    if (total < 2 * bytes_worth_a_thread) {
+    const bool on_disk = columns_[column].memory() != nullptr;
+    const std::size_t worth_a_thread = on_disk ? bytes_on_disk_worth_a_thread : bytes_worth_a_thread;
+    if (total < 2 * worth_a_thread) {
         gather_observations(column, rows, last_rows, current, next);
         return;
     }
     WorkerPool& workers = WorkerPool::shared();
-    const std::size_t parts = std::min(total / bytes_worth_a_thread, workers.width());
+    const std::size_t parts = std::min(total / worth_a_thread, workers.width());
     std::vector<std::exception_ptr> errors(parts);
     workers.run(parts, [&](std::size_t part) {
         const std::size_t begin = rows.size() * part / parts;

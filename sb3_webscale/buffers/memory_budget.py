@@ -35,7 +35,7 @@ def parse_memory_budget(
     """
     if memory_budget is None:
         if spill_dir is not None:
-            msg = f"spill_dir is {str(spill_dir)!r}, but without a memory_budget nothing is spilled: set memory_budget too"
+            msg = f"spill_dir is {str(spill_dir)!r}, but nothing is spilled without a budget: set memory_budget too"
             raise InvalidInputError(msg)
         return None
     if spill_dir is None:

@@ -110,7 +110,8 @@ class NativeStorage(ReplayBuffer):
             fitting = int(rows * available / expected)
             warnings.warn(
                 f"a full {type(self).__name__} of {rows} transitions needs at least {expected / 1e9:.2f} GB, "
-                f"but {available / 1e9:.2f} GB are available: a buffer_size of {fitting} would fit, or set memory_budget",
+                f"but {available / 1e9:.2f} GB are available: a buffer_size of {fitting} would fit, or set a "
+                "memory_budget",
                 stacklevel=2,
             )
 

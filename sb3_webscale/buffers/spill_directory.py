@@ -38,7 +38,7 @@ class SpillDirectory:
                 self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
                 lock = _locked(self.path / _OWNER)
         except OSError as error:
-            msg = f"spill_dir {spill_dir!r} cannot be used: {error}. Name a directory on a local disk that can be written to"
+            msg = f"spill_dir {spill_dir!r} cannot be used: {error}. Name a writable directory on a local disk"
             raise SpillError(msg) from error
         assert lock is not None
         self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())

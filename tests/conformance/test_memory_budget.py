@@ -67,7 +67,7 @@ def test_samples_are_those_of_a_buffer_in_memory(
 ):
     buffer_class: Any = WebscaleDictReplayBuffer if space is BOTH else WebscaleReplayBuffer
     size = slots * n_envs
-    options = dict(n_steps=n_steps, prioritized=prioritized, seed=seed)
+    options = {"n_steps": n_steps, "prioritized": prioritized, "seed": seed}
     budget = least_budget(buffer_class, size, space, n_envs, **options) + 20_000
     plain = buffer_class(size, space, ACTIONS, n_envs=n_envs, **options)
     tiered = buffer_class(
@@ -108,8 +108,11 @@ def spill_files(path: Path) -> list[Path]:
     return sorted(path.glob("webscale-spill-*/*.frames"))
 
 
-@pytest.mark.parametrize("copied", [lambda b: pickle.loads(pickle.dumps(b, 5)), lambda b: pickle.loads(pickle.dumps(b, 4)),
-                                    copy.deepcopy])  # fmt: skip
+def _pickled(protocol: int) -> Any:
+    return lambda buffer: pickle.loads(pickle.dumps(buffer, protocol))
+
+
+@pytest.mark.parametrize("copied", [_pickled(5), _pickled(4), copy.deepcopy])
 def test_copies_by_pickle_are_tiered_and_equal(filled, copied):
     tiered, plain = filled
     other = copied(tiered)
@@ -178,15 +181,21 @@ def test_a_full_disk_raises_and_loses_nothing(tmp_path):
     tiered = WebscaleReplayBuffer(1500, VECTORS, ACTIONS, memory_budget=budget, spill_dir=tmp_path)
     plain = WebscaleReplayBuffer(1500, VECTORS, ACTIONS)
     steps = RandomSteps(VECTORS, ACTIONS, 1)
+    step = steps.step()
+
+    def add_to_both() -> None:
+        nonlocal step
+        for _ in range(1500):
+            tiered.add(*step)
+            plain.add(*step)
+            step = steps.step()
+
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
         with pytest.raises(SpillError, match="Nothing is lost") as caught:
-            for _ in range(1500):
-                step = steps.step()
-                tiered.add(*step)
-                plain.add(*step)
+            add_to_both()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "webscale/frame_stream.hpp"
@@ -10,7 +13,7 @@ namespace webscale {
 /// Collects the frames of a batch that lie on disk, then reads them in the order of the files.
 ///
 /// Frames wanted twice, as by the current and the next observation of a row, are read once and copied; neighbours come
-/// in one system call. Not thread-safe; several may read from the same streams.
+/// in one system call. What the system has at hand is read first, while the disk fetches the rest. Not thread-safe; several may read from the same streams.
 class FrameReads {
 public:
     /// Wants `frames` frames of one chunk of a tiered stream, copied to `out`. Copies at once what is in memory.
@@ -33,10 +36,20 @@ private:
     };
 
     void find_runs();
-    void carry_out(SpillStore& store, const OpenFile& opened, const Run& run) const;
+    struct LateRun {
+        Run run;
+        std::shared_ptr<const OpenFile> opened;
+    };
+    using Pieces = std::vector<iovec>;
+
+    const Pieces& pieces_of(const Run& run);
+    void copy_repeats(const Run& run) const;
+    void read_late(const SpillStore& store);
 
     std::vector<Read> reads_;
     std::vector<Run> runs_;
+    std::vector<LateRun> late_;
+    Pieces pieces_;
 };
 
 }  // namespace webscale

@@ -84,6 +84,9 @@ public:
     /// Reads consecutive pieces from `offset` of the payload on. Throws SpillError.
     void read(const SpillFile& file, const OpenFile& opened, std::size_t offset, std::span<iovec> pieces) const;
 
+    /// The same if that takes no waiting for the disk; false when it may, and then `pieces` hold nothing of use.
+    static bool read_at_once(const OpenFile& opened, std::size_t offset, std::span<const iovec> pieces) noexcept;
+
     /// Asks the system to fetch a part of the payload ahead of its use, where it can.
     static void expect(const OpenFile& opened, std::size_t offset, std::size_t bytes) noexcept;
 
