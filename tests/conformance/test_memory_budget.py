@@ -266,25 +266,28 @@ th.set_num_threads(1)
 space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
 BUDGET = 24_000_000
 rng = np.random.default_rng(0)
-buffer = WebscaleReplayBuffer(34_000, space, spaces.Discrete(6), prioritized=True, seed=0, memory_budget=BUDGET,
-                              spill_dir=sys.argv[1])
 process = psutil.Process()
 frames = rng.integers(0, 256, (1024, 84, 84), dtype=np.uint8)
 zero, done = np.zeros(1), np.zeros(1, bool)
-def add(step):
+def add(buffer, step):
     stack = [frames[(step + i * 7) % 1021][None] ^ np.uint8((step + i) // 1021) for i in range(5)]
     buffer.add(np.stack(stack[:4], 1), np.stack(stack[1:], 1), zero[None], zero, done, [{}])
-WARM = 500
-for step in range(WARM):
-    add(step)
-buffer.update_priorities(buffer.sample(8).indices, rng.random(8))
-base = process.memory_info().rss - buffer.nbytes
+def sample(buffer):
+    batch = buffer.sample(8)
+    buffer.update_priorities(batch.indices, rng.random(8))
+def build(rows, **options):
+    return WebscaleReplayBuffer(rows, space, spaces.Discrete(6), prioritized=True, seed=0, **options)
+small = build(100)  # what code, threads and batches take is not the buffer's
+for step in range(100):
+    add(small, step)
+    sample(small)
+base = process.memory_info().rss
+buffer = build(34_000, memory_budget=BUDGET, spill_dir=sys.argv[1])
 peak = 0
-for step in range(WARM, 40_000):
-    add(step)
+for step in range(40_000):
+    add(buffer, step)
     if step % 50 == 0:
-        batch = buffer.sample(8)
-        buffer.update_priorities(batch.indices, rng.random(8))
+        sample(buffer)
         peak = max(peak, process.memory_info().rss - base)
 numbers = buffer.statistics()
 stored = numbers["cold_bytes"] + numbers["resident_frame_bytes"]
