@@ -235,6 +235,7 @@ def test_leftovers_of_a_killed_process_are_removed_and_those_of_a_living_one_are
     del buffer
 
 
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")  # Python 3.12
 def test_a_fork_reads_but_neither_writes_nor_removes(filled, tmp_path):
     tiered, _ = filled
     files = spill_files(tmp_path)
