@@ -376,9 +376,9 @@ class NativeReplayBuffer(NativeStorage):
 
     def statistics(self) -> dict[str, float]:
         """
-        :return: fill, bytes, under a memory budget where frames lie, ages of the latest samples, and in prioritized mode
-            the exponents, how the probability of being drawn spreads, and feedback that came too late. In prioritized
-            mode O(n): one pass in native code.
+        :return: fill, bytes, under a memory budget where frames lie, ages of the latest samples, and in prioritized
+            mode the exponents, how the probability of being drawn spreads, and feedback that came too late. In
+            prioritized mode O(n): one pass in native code.
         """
         numbers: dict[str, float] = {
             "transitions": self.size() * self.n_envs,

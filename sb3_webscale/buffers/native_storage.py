@@ -363,9 +363,7 @@ class NativeStorage(ReplayBuffer):
         try:
             self.__dict__.update(state["attributes"])
             native = self._new_native()
-            restore_native(
-                native, state["native"], len(self._layouts), self._saved_with_priorities, self._limit_memory
-            )
+            restore_native(native, state["native"], len(self._layouts), self._saved_with_priorities, self._limit_memory)
         except InvalidInputError:  # a ValueError, but about the budget
             raise
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:

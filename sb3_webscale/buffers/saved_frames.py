@@ -18,10 +18,10 @@ class SavedFrames:
     A pickler keeps whatever it has pickled until its end. A read-only mapping costs it addresses only, once its pages
     are let go.
 
-    :param runs: arrays, or (path, offset, bytes) of parts of files
+    :param runs: arrays, or (path, offset, bytes, owner) of parts of files, which stay while their owner is held
     """
 
-    def __init__(self, runs: Sequence[npt.NDArray[np.uint8] | tuple[str, int, int]]) -> None:
+    def __init__(self, runs: Sequence[npt.NDArray[np.uint8] | tuple[str, int, int, object]]) -> None:
         self._runs = runs
 
     def __iter__(self) -> Iterator[npt.NDArray[np.uint8]]:
@@ -29,7 +29,7 @@ class SavedFrames:
             if not isinstance(run, tuple):
                 yield run
                 continue
-            path, offset, size = run
+            path, offset, size, _ = run
             with open(path, "rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             yield np.frombuffer(mapped, np.uint8, size, offset)

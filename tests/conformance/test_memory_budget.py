@@ -130,6 +130,17 @@ def test_pickles_that_keep_arrays_outside_are_right_too(filled):
     np.testing.assert_array_equal(other.observations[:], plain.observations[:])
 
 
+def test_a_state_stays_as_it_was_whatever_the_buffer_does(filled):
+    tiered, plain = filled
+    state = tiered.__getstate__()
+    expected = plain.observations[:]
+    RandomSteps(VECTORS, ACTIONS, 1, seed=9).fill(3000, tiered)
+    tiered.reset()
+    other = WebscaleReplayBuffer.__new__(WebscaleReplayBuffer)
+    other.__setstate__(state)
+    np.testing.assert_array_equal(other.observations[:], expected)
+
+
 def test_files_go_with_the_buffer(tmp_path):
     buffer = WebscaleReplayBuffer(100, VECTORS, ACTIONS, memory_budget="1MB", spill_dir=tmp_path)
     assert list(tmp_path.glob("webscale-spill-*"))
