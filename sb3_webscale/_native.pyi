@@ -8,6 +8,18 @@ _Int64 = npt.NDArray[np.int64]
 _Float32 = npt.NDArray[np.float32]
 _Float64 = npt.NDArray[np.float64]
 
+# observations, next observations, actions, terminals, rewards (B, n_steps), ids, window lengths, weights
+NativeBatch = tuple[
+    list[npt.NDArray[Any]],
+    list[npt.NDArray[Any]],
+    npt.NDArray[Any],
+    _Float32,
+    _Float32,
+    _Int64,
+    _Int64 | None,
+    _Float32 | None,
+]
+
 class TransitionFormat:
     def __init__(
         self,
@@ -42,9 +54,8 @@ class Replay:
         check_finite: bool,
         withheld: bool,
     ) -> tuple[int, bool, int, int] | None: ...
-    def gather(
-        self, rows: _Int64, last_rows: _Int64
-    ) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[Any]], npt.NDArray[Any], _Float32, _Float32, _Int64]: ...
+    def gather(self, rows: _Int64, n_steps: int) -> NativeBatch: ...
+    def sample(self, count: int, beta: float, n_steps: int) -> NativeBatch: ...
     def gather_observations(self, column: int, next: bool, rows: _Int64, out: npt.NDArray[Any]) -> None: ...
     def ids_of_rows(self, rows: _Int64) -> _Int64: ...
     def draw(self, count: int, beta: float) -> tuple[_Int64, _Float32]: ...

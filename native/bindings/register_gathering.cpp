@@ -46,56 +46,123 @@ private:
     std::size_t used_ = 0;
 };
 
-std::vector<py::ssize_t> batch_shape(std::size_t count, const std::vector<py::ssize_t>& shape) {
-    std::vector<py::ssize_t> whole = {static_cast<py::ssize_t>(count)};
-    whole.insert(whole.end(), shape.begin(), shape.end());
-    return whole;
+/// The arrays of one batch, from recycled memory.
+class BatchOutput {
+public:
+    BatchOutput(const BoundReplay& replay, std::size_t count, std::size_t n_steps)
+        : format_(replay.format),
+          count_(static_cast<py::ssize_t>(count)),
+          n_steps_(static_cast<py::ssize_t>(n_steps)),
+          observations_(replay.blocks, observation_bytes(count)),
+          small_(replay.blocks, small_bytes(count, n_steps)) {
+        for (const ObservationFormat& part : format_.observations) {
+            current_.push_back(observations_.next(count * part.row_bytes));
+            next_.push_back(observations_.next(count * part.row_bytes));
+        }
+        batch.current = current_;
+        batch.next = next_;
+        batch.actions = small_.next(count * format_.action_bytes());
+        batch.terminals = take<float>(count);
+        batch.ids = take<std::int64_t>(count);
+        rewards_ = take<float>(count * n_steps);
+        windows.n_steps = n_steps;
+        if (n_steps > 1) {
+            windows.rewards = rewards_;
+            windows.lengths = take<std::int64_t>(count);
+        } else {
+            batch.rewards = rewards_;
+        }
+    }
+
+    /// (observations, next_observations, actions, terminals, rewards, ids, window lengths): observations as lists of one
+    /// array for each column, rewards of shape (count, n_steps), lengths None for one step. Then the weights, if any.
+    py::tuple arrays(const py::object& weights) const {
+        py::list current(current_.size());
+        py::list next(next_.size());
+        for (std::size_t c = 0; c < current_.size(); ++c) {
+            const ObservationFormat& part = format_.observations[c];
+            std::vector<py::ssize_t> shape = {count_};
+            shape.insert(shape.end(), part.shape.begin(), part.shape.end());
+            current[c] = observations_.array(part.dtype, shape, current_[c]);
+            next[c] = observations_.array(part.dtype, std::move(shape), next_[c]);
+        }
+        py::object lengths = py::none();
+        if (windows.lengths != nullptr) {
+            lengths = small({count_}, windows.lengths);
+        }
+        const auto action_dim = static_cast<py::ssize_t>(format_.action_dim);
+        return py::make_tuple(current, next, small_.array(format_.action_dtype, {count_, action_dim}, batch.actions),
+                              small({count_, 1}, batch.terminals), small({count_, n_steps_}, rewards_),
+                              small({count_}, batch.ids), lengths, weights);
+    }
+
+    Batch batch;
+    Windows windows;
+
+private:
+    std::size_t observation_bytes(std::size_t count) const {
+        std::size_t bytes = 0;
+        for (const ObservationFormat& part : format_.observations) {
+            bytes += 2 * BatchArrays::padded(count * part.row_bytes);
+        }
+        return bytes;
+    }
+
+    std::size_t small_bytes(std::size_t count, std::size_t n_steps) const {
+        return BatchArrays::padded(count * format_.action_bytes()) + BatchArrays::padded(count * sizeof(float)) +
+               BatchArrays::padded(count * n_steps * sizeof(float)) +
+               2 * BatchArrays::padded(count * sizeof(std::int64_t));
+    }
+
+    template <class T>
+    T* take(std::size_t elements) {
+        return reinterpret_cast<T*>(small_.next(elements * sizeof(T)));
+    }
+
+    template <class T>
+    py::array small(std::vector<py::ssize_t> shape, T* data) const {
+        static const py::dtype dtype = py::dtype::of<T>();
+        return small_.array(dtype, std::move(shape), reinterpret_cast<std::byte*>(data));
+    }
+
+    const TransitionFormat& format_;
+    py::ssize_t count_;
+    py::ssize_t n_steps_;
+    BatchArrays observations_;
+    BatchArrays small_;  // apart from the observations, so that keeping the ids of a batch does not keep its images
+    std::vector<std::byte*> current_;
+    std::vector<std::byte*> next_;
+    float* rewards_ = nullptr;
+};
+
+std::size_t checked_steps(std::size_t n_steps) {
+    if (n_steps == 0) {
+        throw std::invalid_argument("n_steps is 0, but a window has at least one step");
+    }
+    return n_steps;
 }
 
-/// (observations, next_observations, actions, terminals, rewards, ids) of the rows; observations as lists of one array
-/// for each column. Next observations, terminals and rewards are those of `last_rows`.
-py::tuple gather(BoundReplay& self, const Contiguous<std::int64_t>& rows,
-                 const Contiguous<std::int64_t>& last_rows) {
-    const auto count = static_cast<std::size_t>(rows.size());
-    require_bytes(last_rows, count * sizeof(std::int64_t), "last_rows");
-    std::size_t bytes = 0;
-    for (const ObservationFormat& part : self.format.observations) {
-        bytes += 2 * BatchArrays::padded(count * part.row_bytes);
-    }
-    BatchArrays arrays(self.blocks, bytes);
-    // Apart from the observations, so that keeping the ids of a batch does not keep its images.
-    BatchArrays small(self.blocks, BatchArrays::padded(count * self.format.action_bytes()) +
-                                       2 * BatchArrays::padded(count * sizeof(float)) +
-                                       BatchArrays::padded(count * sizeof(std::int64_t)));
-    py::list observations;
-    py::list next_observations;
-    std::vector<std::byte*> current;
-    std::vector<std::byte*> next;
-    for (const ObservationFormat& part : self.format.observations) {
-        current.push_back(arrays.next(count * part.row_bytes));
-        next.push_back(arrays.next(count * part.row_bytes));
-        observations.append(arrays.array(part.dtype, batch_shape(count, part.shape), current.back()));
-        next_observations.append(arrays.array(part.dtype, batch_shape(count, part.shape), next.back()));
-    }
-    std::byte* actions = small.next(count * self.format.action_bytes());
-    std::byte* rewards = small.next(count * sizeof(float));
-    std::byte* terminals = small.next(count * sizeof(float));
-    std::byte* ids = small.next(count * sizeof(std::int64_t));
-    const Batch batch{current, next, actions, reinterpret_cast<float*>(rewards), reinterpret_cast<float*>(terminals),
-                      reinterpret_cast<std::int64_t*>(ids)};
-    const auto first = view(rows);
-    const auto last = view(last_rows);
+py::tuple gather(BoundReplay& self, const Contiguous<std::int64_t>& rows, std::size_t n_steps) {
+    const auto wanted = view(rows);
+    const BatchOutput out(self, wanted.size(), checked_steps(n_steps));
     {
         const py::gil_scoped_release release;
-        self.replay.gather(first, last, batch);
+        self.replay.gather(wanted, out.windows, out.batch);
     }
-    const auto size = static_cast<py::ssize_t>(count);
-    const auto action_dim = static_cast<py::ssize_t>(self.format.action_dim);
-    return py::make_tuple(observations, next_observations,
-                          small.array(self.format.action_dtype, {size, action_dim}, actions),
-                          small.array(py::dtype::of<float>(), {size, 1}, terminals),
-                          small.array(py::dtype::of<float>(), {size, 1}, rewards),
-                          small.array(py::dtype::of<std::int64_t>(), {size}, ids));
+    return out.arrays(py::none());
+}
+
+/// Draws by priority and gathers what was drawn, in one go.
+py::tuple sample(BoundReplay& self, std::size_t count, double beta, std::size_t n_steps) {
+    const BatchOutput out(self, count, checked_steps(n_steps));
+    py::array_t<float> weights({static_cast<py::ssize_t>(count), py::ssize_t{1}});
+    const std::span<float> weight_span{weights.mutable_data(), count};
+    std::vector<std::int64_t> rows(count);
+    {
+        const py::gil_scoped_release release;
+        self.replay.sample(beta, rows, weight_span, out.windows, out.batch);
+    }
+    return out.arrays(weights);
 }
 
 void gather_observations(BoundReplay& self, std::size_t column, bool next, const Contiguous<std::int64_t>& rows,
@@ -110,21 +177,22 @@ void gather_observations(BoundReplay& self, std::size_t column, bool next, const
     (next ? batch.next : batch.current) = addresses;
     const auto wanted = view(rows);
     const py::gil_scoped_release release;
-    self.replay.gather(wanted, wanted, batch);
+    self.replay.gather(wanted, batch);
 }
 
 Contiguous<std::int64_t> ids_of_rows(BoundReplay& self, const Contiguous<std::int64_t>& rows) {
     Contiguous<std::int64_t> ids(rows.size());
     Batch batch;
     batch.ids = ids.mutable_data();
-    self.replay.gather(view(rows), view(rows), batch);
+    self.replay.gather(view(rows), batch);
     return ids;
 }
 
 }  // namespace
 
 void register_gathering(py::class_<BoundReplay>& replay) {
-    replay.def("gather", &gather, py::arg("rows"), py::arg("last_rows"))
+    replay.def("gather", &gather, py::arg("rows"), py::arg("n_steps"))
+        .def("sample", &sample, py::arg("count"), py::arg("beta"), py::arg("n_steps"))
         .def("gather_observations", &gather_observations, py::arg("column"), py::arg("next"), py::arg("rows"),
              py::arg("out"))
         .def("ids_of_rows", &ids_of_rows, py::arg("rows"));

@@ -25,6 +25,21 @@ void PrioritySampler::assign(std::span<const std::size_t> rows, std::span<const 
     store(rows, priorities);
 }
 
+std::size_t PrioritySampler::update(std::span<const std::size_t> rows, std::span<const double> priorities) {
+    priorities_.prefetch_leaves(rows.data(), rows.size());
+    masses_.prefetch_leaves(rows.data(), rows.size());
+    present_rows_.resize(rows.size());
+    present_priorities_.resize(rows.size());
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        present_rows_[count] = rows[i];
+        present_priorities_[count] = priorities[i];
+        count += priority(rows[i]) > 0.0 ? 1 : 0;
+    }
+    assign(std::span(present_rows_).first(count), std::span(present_priorities_).first(count));
+    return count;
+}
+
 void PrioritySampler::raise(std::span<const std::size_t> rows, double factor) {
     std::vector<double> raised(rows.size());
     std::transform(rows.begin(), rows.end(), raised.begin(),
@@ -104,12 +119,14 @@ DrawStatistics PrioritySampler::draw_statistics() const noexcept {
     return found;
 }
 
-void PrioritySampler::sample(double beta, std::span<std::size_t> rows, std::span<float> weights) {
+void PrioritySampler::draw(std::span<std::size_t> rows) {
     if (!(total_mass() > 0.0)) {
         throw std::logic_error("no row has a priority above 0, so there is nothing to draw");
     }
     presence_ ? find_blended(rows) : find(rows);
+}
 
+void PrioritySampler::weigh(double beta, std::span<const std::size_t> rows, std::span<float> weights) {
     // (N P_i)^-beta / max_j (N P_j)^-beta = (min_j p_j / p_i)^beta: N and the total cancel.
     scratch_.resize(rows.size());
     std::transform(rows.begin(), rows.end(), scratch_.begin(), [this](std::size_t row) { return density(row); });

@@ -124,15 +124,14 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
     return std::nullopt;
 }
 
-void Replay::gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
-                    const Batch& batch) {
+/// Calls `function` while nobody writes, then lets a tiered replay exchange what is in memory if that is due.
+template <class Function>
+void Replay::reading_frames(Function function) {
     bool exchange_due = false;
     {
         const std::shared_lock lock(mutex_);
-        check_rows(rows);
-        check_rows(last_rows);
+        function();
         exchange_due = tiering_ && tiering_->next_batch();
-        ring_.gather(rows, last_rows, batch);
     }
     if (exchange_due) {
         const std::unique_lock lock(mutex_);
@@ -140,29 +139,52 @@ void Replay::gather(std::span<const std::int64_t> rows, std::span<const std::int
     }
 }
 
+void Replay::gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) {
+    reading_frames([&] {
+        check_rows(rows);
+        ring_.gather(rows, windows, batch);
+    });
+}
+
 void Replay::draw(double beta, std::span<std::int64_t> rows, std::span<float> weights) {
-    const std::unique_lock lock(mutex_);
+    const std::shared_lock lock(mutex_);
+    draw_locked(beta, rows, weights);
+}
+
+void Replay::sample(double beta, std::span<std::int64_t> rows, std::span<float> weights, const Windows& windows,
+                    const Batch& batch) {
+    reading_frames([&] {
+        draw_locked(beta, rows, weights);
+        ring_.gather(rows, windows, batch);
+    });
+}
+
+void Replay::draw_locked(double beta, std::span<std::int64_t> rows, std::span<float> weights) {
+    const std::lock_guard drawing(drawing_);
+    PrioritySampler& sampler = required_sampler();
     std::vector<std::size_t> drawn(rows.size());
-    required_sampler().sample(beta, drawn, weights);
+    sampler.draw(drawn);
     std::copy(drawn.begin(), drawn.end(), rows.begin());
+    ring_.prefetch_rows(rows);  // they arrive while the weights are computed
+    sampler.weigh(beta, drawn, weights);
 }
 
 UpdateCounts Replay::update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities) {
     const std::unique_lock lock(mutex_);
     PrioritySampler& sampler = required_sampler();
+    const TransitionRing::LiveIds live = ring_.live_ids();
     std::vector<std::size_t> rows;
     std::vector<double> values;
     rows.reserve(ids.size());
     values.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        // A withdrawn row stays withdrawn: feedback about a batch drawn before must not bring it back.
-        if (ring_.live(ids[i]) && sampler.priority(ring_.row_of(ids[i])) > 0.0) {
-            rows.push_back(ring_.row_of(ids[i]));
+        if (live.contains(ids[i])) {
+            rows.push_back(live.row_of(ids[i]));
             values.push_back(priorities[i]);
         }
     }
-    sampler.assign(rows, values);
-    return {rows.size(), ids.size() - rows.size()};
+    const std::size_t updated = sampler.update(rows, values);
+    return {updated, ids.size() - updated};
 }
 
 UpdateCounts Replay::raise_priorities(std::span<const std::int64_t> ids, double factor) {

@@ -13,8 +13,9 @@ namespace webscale {
 namespace {
 
 // Rows whose records, and then whose frames, are asked for ahead of the copying.
-constexpr std::size_t record_lookahead = 24;
-constexpr std::size_t frame_lookahead = 8;
+constexpr std::size_t record_lookahead = 64;
+constexpr std::size_t bytes_of_frame_lookahead = std::size_t{16} << 10;  // half of a first-level cache
+constexpr std::size_t least_frame_lookahead = 8;
 constexpr std::size_t bytes_worth_a_thread = std::size_t{1} << 20;  // waking one costs as much as copying a part of this
 constexpr std::size_t bytes_on_disk_worth_a_thread = std::size_t{128} << 10;
 
@@ -90,13 +91,43 @@ void TransitionRing::add_observations(const Step& step, std::size_t slot, std::s
     }
 }
 
-void TransitionRing::gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
-                            const Batch& batch) const {
+void TransitionRing::gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) const {
+    const std::vector<std::int64_t> ends = windows.n_steps > 1 ? follow(rows, windows) : std::vector<std::int64_t>();
+    const std::span<const std::int64_t> last_rows = windows.n_steps > 1 ? std::span(ends) : rows;
     gather_scalars(rows, last_rows, batch);
     for (std::size_t c = 0; c < columns_.size(); ++c) {
         std::byte* current = c < batch.current.size() ? batch.current[c] : nullptr;
         std::byte* next = c < batch.next.size() ? batch.next[c] : nullptr;
         gather_column(c, rows, last_rows, current, next);
+    }
+}
+
+std::vector<std::int64_t> TransitionRing::follow(std::span<const std::int64_t> rows, const Windows& windows) const {
+    std::vector<std::int64_t> last_rows(rows.size());
+    const std::size_t newest = position() == 0 ? capacity_ - 1 : position() - 1;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::size_t env = env_of(static_cast<std::size_t>(rows[i]));
+        std::size_t slot = static_cast<std::size_t>(rows[i]) / n_envs_;
+        std::size_t length = 0;
+        for (std::size_t step = 0; step < windows.n_steps; ++step) {
+            const std::byte* record = records_.record(slot * n_envs_ + env);
+            windows.rewards[i * windows.n_steps + step] = RowRecords::reward(record);
+            const bool ends = RowRecords::done(record) != 0.0f || RowRecords::timeout(record) != 0.0f || slot == newest ||
+                              step + 1 == windows.n_steps;
+            if (length == 0 && ends) {
+                length = step + 1;
+                last_rows[i] = static_cast<std::int64_t>(slot * n_envs_ + env);
+            }
+            slot = slot + 1 == capacity_ ? 0 : slot + 1;
+        }
+        windows.lengths[i] = static_cast<std::int64_t>(length);
+    }
+    return last_rows;
+}
+
+void TransitionRing::prefetch_rows(std::span<const std::int64_t> rows) const noexcept {
+    for (const std::int64_t row : rows) {
+        prefetch(records_.record(static_cast<std::size_t>(row)), records_.stride());
     }
 }
 
@@ -134,10 +165,10 @@ void TransitionRing::gather_column(std::size_t column, std::span<const std::int6
 void TransitionRing::gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
                                     const Batch& batch) const {
     const std::size_t action_bytes = records_.action_bytes();
-    const std::size_t record_bytes = records_.stride();
+    const LiveIds live = live_ids();
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (i + record_lookahead < rows.size()) {
-            prefetch(records_.record(static_cast<std::size_t>(rows[i + record_lookahead])), record_bytes);
+            prefetch_rows(rows.subspan(i + record_lookahead, 1));
         }
         const auto row = static_cast<std::size_t>(rows[i]);
         const std::byte* record = records_.record(row);
@@ -146,7 +177,7 @@ void TransitionRing::gather_scalars(std::span<const std::int64_t> rows, std::spa
             std::memcpy(batch.actions + i * action_bytes, records_.action(record), action_bytes);
         }
         if (batch.ids != nullptr) {
-            batch.ids[i] = id_of(row);
+            batch.ids[i] = live.id_of(row);
         }
         if (batch.rewards != nullptr) {
             batch.rewards[i] = RowRecords::reward(last);
@@ -171,15 +202,22 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
         return;
     }
     const std::size_t offset = reference_offsets_[column];
+    const std::size_t lookahead = std::max(bytes_of_frame_lookahead / source.layout().row_bytes, least_frame_lookahead);
+    const auto ask_for = [&](std::size_t i) {
+        if (current != nullptr) {
+            prefetch_frames(column, Side::current, static_cast<std::size_t>(rows[i]));
+        }
+        if (next != nullptr) {
+            prefetch_frames(column, Side::next, static_cast<std::size_t>(last_rows[i]));
+        }
+    };
+    for (std::size_t i = 0; i < std::min(lookahead, rows.size()); ++i) {
+        ask_for(i);
+    }
     // Both sides of a row together: the next observation usually lies behind the current one, or is part of it.
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (i + frame_lookahead < rows.size()) {
-            if (current != nullptr) {
-                prefetch_frames(column, Side::current, static_cast<std::size_t>(rows[i + frame_lookahead]));
-            }
-            if (next != nullptr) {
-                prefetch_frames(column, Side::next, static_cast<std::size_t>(last_rows[i + frame_lookahead]));
-            }
+        if (i + lookahead < rows.size()) {
+            ask_for(i + lookahead);
         }
         if (current != nullptr) {
             const auto row = static_cast<std::size_t>(rows[i]);
@@ -223,19 +261,12 @@ void TransitionRing::clear() noexcept {
     }
 }
 
-std::int64_t TransitionRing::id_of(std::size_t row) const noexcept {
-    // Rows before the write head belong to this turn of the ring, the others to the one before.
-    const std::uint64_t turn = steps_ / capacity_ - (row >= position() * n_envs_ ? 1 : 0);
-    return static_cast<std::int64_t>(turn * rows() + row);
-}
-
-bool TransitionRing::live(std::int64_t id) const noexcept {
-    if (id < 0) {
-        return false;
-    }
-    const std::uint64_t step = static_cast<std::uint64_t>(id) / n_envs_;
-    return step < steps_ && step >= steps_ - filled_slots();
-}
+TransitionRing::LiveIds::LiveIds(const TransitionRing& ring) noexcept
+    : begin_(static_cast<std::int64_t>((ring.steps_ - ring.filled_slots()) * ring.n_envs_)),
+      end_(static_cast<std::int64_t>(ring.steps_ * ring.n_envs_)),
+      turn_(static_cast<std::int64_t>(ring.steps_ / ring.capacity_ * ring.rows())),
+      previous_turn_(turn_ - static_cast<std::int64_t>(ring.rows())),
+      head_(ring.position() * ring.n_envs_) {}
 
 std::size_t TransitionRing::nbytes() const noexcept {
     std::size_t total = records_.nbytes();

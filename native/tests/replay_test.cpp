@@ -51,7 +51,7 @@ TEST_CASE("rows that are not filled are refused") {
     auto replay = make_replay(10, 1);
     replay.add(UniformStep(1.0f, 1).step(), 1, true, false);
     const std::vector<std::int64_t> rows = {1};
-    CHECK_THROWS_AS(replay.gather(rows, rows, {}), std::out_of_range);
+    CHECK_THROWS_AS(replay.gather(rows, Batch()), std::out_of_range);
 }
 
 TEST_CASE("feedback for overwritten or withdrawn transitions changes nothing") {
@@ -96,7 +96,7 @@ TEST_CASE("no row is torn while threads add, draw, gather and update together") 
             batch.current = {&out, 1};
             batch.rewards = rewards.data();
             batch.ids = ids.data();
-            replay.gather(rows, rows, batch);
+            replay.gather(rows, batch);
             for (std::size_t i = 0; i < 32; ++i) {
                 for (std::size_t j = 0; j < row_floats; ++j) {
                     torn += observations[i * row_floats + j] != rewards[i];

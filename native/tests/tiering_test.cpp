@@ -57,7 +57,7 @@ Gathered gather(Replay& replay, const std::vector<std::int64_t>& rows) {
     Batch batch;
     batch.current = {&current, 1};
     batch.next = {&next, 1};
-    replay.gather(rows, rows, batch);
+    replay.gather(rows, batch);
     return out;
 }
 

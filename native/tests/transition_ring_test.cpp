@@ -34,14 +34,14 @@ TEST_CASE("an id names its transition for as long as it is stored and no other o
         add_step(ring, static_cast<float>(step));
         const std::size_t slot = (ring.position() + 4) % 5;
         for (std::size_t env = 0; env < 2; ++env) {
-            ids.push_back(ring.id_of(slot * 2 + env));
+            ids.push_back(ring.live_ids().id_of(slot * 2 + env));
         }
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const bool stored = i / 2 + 5 > static_cast<std::size_t>(step);
             REQUIRE(ids[i] == static_cast<std::int64_t>(i));
             REQUIRE(ring.live(ids[i]) == stored);
             if (stored) {
-                REQUIRE(ring.id_of(ring.row_of(ids[i])) == ids[i]);
+                REQUIRE(ring.live_ids().id_of(ring.row_of(ids[i])) == ids[i]);
             }
         }
     }
@@ -54,15 +54,15 @@ TEST_CASE("clearing starts at slot 0 and leaves old ids stale") {
     for (int step = 0; step < 7; ++step) {
         add_step(ring, static_cast<float>(step));
     }
-    const auto old_id = ring.id_of(0);
+    const auto old_id = ring.live_ids().id_of(0);
     ring.clear();
     CHECK(ring.position() == 0);
     CHECK_FALSE(ring.full());
     CHECK(ring.filled_slots() == 0);
     CHECK_FALSE(ring.live(old_id));
     add_step(ring, 1.0f);
-    CHECK(ring.id_of(0) != old_id);
-    CHECK(ring.live(ring.id_of(0)));
+    CHECK(ring.live_ids().id_of(0) != old_id);
+    CHECK(ring.live(ring.live_ids().id_of(0)));
 }
 
 TEST_CASE("sizes of zero are refused") {

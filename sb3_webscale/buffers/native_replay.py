@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace as with_changes
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers.algorithm_agreement import building_algorithm, check_agreement, sampling_algorithm
 from sb3_webscale.buffers.memory_budget import parse_memory_budget
-from sb3_webscale.buffers.n_step import n_step_windows
+from sb3_webscale.buffers.n_step import n_step_returns
 from sb3_webscale.buffers.native_storage import NativeStorage
 from sb3_webscale.buffers.prioritization import (
     BatchFollower,
@@ -33,6 +35,9 @@ from sb3_webscale.buffers.sample_ages import SampleAges
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
 from sb3_webscale.buffers.sampling_spread import sampling_spread
 from sb3_webscale.errors import BufferStateError, InvalidInputError
+
+if TYPE_CHECKING:
+    from sb3_webscale._native import NativeBatch
 
 __all__ = ["NativeReplayBuffer"]
 
@@ -168,8 +173,7 @@ class NativeReplayBuffer(NativeStorage):
         """A batch that nobody has been told about yet."""
         self._check_sample(batch_size, replace)
         if self.prioritization is not None:
-            rows, weights = self._replay.draw(batch_size, self.beta)
-            return self._samples_of_rows(rows, env, weights)
+            return self._samples(self._replay.sample(batch_size, self.beta, self.n_steps), env)
         if not replace:
             return self._samples_of_rows(self._distinct_rows(batch_size), env)
         return self._get_samples(self._uniform_slots(batch_size), env=env)
@@ -215,54 +219,41 @@ class NativeReplayBuffer(NativeStorage):
         envs = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))  # noqa: NPY002
         return self._samples_of_rows(batch_inds * self.n_envs + envs, env)
 
-    def _samples_of_rows(
-        self,
-        rows: npt.NDArray[np.int64],
-        env: VecNormalize | None,
-        weights: npt.NDArray[np.float32] | None = None,
-    ) -> Any:
-        last_rows, returns, discounts = rows, None, None
-        if self.n_steps > 1:
-            slots, envs = np.divmod(rows, self.n_envs)
-            windows = n_step_windows(
-                slots, envs,
-                rewards=self.rewards, dones=self.dones, timeouts=self.timeouts,
-                newest_slot=(self.pos - 1) % self.buffer_size, n_steps=self.n_steps, gamma=self.gamma,
-                normalize_reward=lambda rewards: self._normalize_reward(rewards, env),
-            )  # fmt: skip
-            last_rows = windows.last_slots * self.n_envs + envs
-            returns, discounts = windows.returns, self._to_tensor(windows.discounts)
-        obs, next_obs, actions, terminals, rewards, ids = self._replay.gather(rows, last_rows)
-        if returns is None:
-            returns = self._normalize_reward(rewards, env)
-        batch = self._samples_class(
-            self._to_tensor(self._normalize_obs(self._keyed(obs), env)),
-            self._to_tensor(actions),
-            self._to_tensor(self._normalize_obs(self._keyed(next_obs), env)),
-            self._to_tensor(terminals),
-            self._to_tensor(returns),
-            discounts,
-            self._to_tensor(ids),
-            None if weights is None else self._to_tensor(weights),
-        )
+    def _samples_of_rows(self, rows: npt.NDArray[np.int64], env: VecNormalize | None) -> Any:
+        return self._samples(self._replay.gather(rows, self.n_steps), env)
+
+    def _samples(self, gathered: NativeBatch, env: VecNormalize | None) -> Any:
+        obs, next_obs, actions, terminals, rewards, ids, lengths, weights = gathered
         self._sample_ages.note(ids, self._replay.steps)
-        return batch
+        # Every array was made for this batch, so sharing its memory with a tensor is safe.
+        tensor = th.from_numpy if th.device(self.device).type == "cpu" else partial(self.to_torch, copy=False)
+        rewards = self._normalize_reward(rewards, env)
+        discounts = None
+        if lengths is not None:
+            rewards, powers = n_step_returns(rewards, lengths, self.gamma)
+            discounts = tensor(powers)
+        return self._samples_class(
+            self._tensors(obs, env, tensor),
+            tensor(actions),
+            self._tensors(next_obs, env, tensor),
+            tensor(terminals),
+            tensor(rewards),
+            discounts,
+            tensor(ids),
+            None if weights is None else tensor(weights),
+        )
+
+    def _tensors(
+        self, parts: list[npt.NDArray[Any]], env: VecNormalize | None, tensor: Callable[[Any], th.Tensor]
+    ) -> Any:
+        normalised = self._normalize_obs(self._keyed(parts), env)
+        if isinstance(normalised, dict):
+            return {key: tensor(part) for key, part in normalised.items()}
+        return tensor(normalised)
 
     @property
     def _samples_class(self) -> type[WebscaleReplayBufferSamples] | type[WebscaleDictReplayBufferSamples]:
         return WebscaleReplayBufferSamples if self._layouts[0].key is None else WebscaleDictReplayBufferSamples
-
-    @property
-    def _on_cpu(self) -> bool:
-        return th.device(self.device).type == "cpu"
-
-    def _to_tensor(self, arrays: Any) -> Any:
-        # Every array was made for this batch, so sharing its memory with the tensor is safe.
-        if isinstance(arrays, dict):
-            return {key: self._to_tensor(array) for key, array in arrays.items()}
-        if self._on_cpu:
-            return th.from_numpy(arrays)
-        return self.to_torch(arrays, copy=False)
 
     def _remember(self, batch: WebscaleReplayBufferSamples | WebscaleDictReplayBufferSamples) -> None:
         assert batch.indices is not None

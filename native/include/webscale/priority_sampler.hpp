@@ -37,6 +37,10 @@ public:
     /// Sets the raw priorities of `rows`, each in [0, max_allowed]; 0 withdraws the row. O(count log n).
     void assign(std::span<const std::size_t> rows, std::span<const double> priorities);
 
+    /// The same for rows that are present only: feedback about a row drawn before it was withdrawn must not bring it back.
+    /// Returns how many were. O(count log n).
+    std::size_t update(std::span<const std::size_t> rows, std::span<const double> priorities);
+
     /// Multiplies the priorities of `rows` by `factor`, up to max_allowed; a row given twice is raised once. O(count log n).
     void raise(std::span<const std::size_t> rows, double factor);
 
@@ -56,9 +60,18 @@ public:
     /// One pass over all rows. O(n).
     DrawStatistics draw_statistics() const noexcept;
 
-    /// Draws `rows.size()` rows, one from each equal part of the total probability, and their importance weights
-    /// (N * P(i))^-beta divided by the largest of the batch. O(count log n). Throws std::logic_error when no row has mass.
-    void sample(double beta, std::span<std::size_t> rows, std::span<float> weights);
+    /// Draws `rows.size()` rows, one from each equal part of the total probability. O(count log n). Throws
+    /// std::logic_error when no row has mass.
+    void draw(std::span<std::size_t> rows);
+
+    /// Importance weights (N * P(i))^-beta of rows that were drawn, divided by the largest among them. O(count).
+    void weigh(double beta, std::span<const std::size_t> rows, std::span<float> weights);
+
+    /// Both.
+    void sample(double beta, std::span<std::size_t> rows, std::span<float> weights) {
+        draw(rows);
+        weigh(beta, rows, weights);
+    }
 
     double priority(std::size_t row) const noexcept { return priorities_.leaf(row); }
     double mass(std::size_t row) const noexcept { return masses_.leaf(row); }
@@ -104,6 +117,8 @@ private:
     std::optional<SumTree> presence_;  // 1 for each present row; kept while the temperature is above 0
     Philox generator_;
     std::vector<double> scratch_;
+    std::vector<std::size_t> present_rows_;     // scratch of update()
+    std::vector<double> present_priorities_;
 };
 
 }  // namespace webscale

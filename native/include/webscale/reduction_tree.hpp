@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "webscale/prefetch.hpp"
 #include "webscale/zeroed_array.hpp"
 
 namespace webscale {
@@ -48,12 +49,24 @@ public:
     /// Sets leaf `indices[i]` to `values[i]`, the last one winning where an index repeats. Each touched node is
     /// recomputed once. O(count * height), less where indices share nodes. Indices must be below size().
     void assign(const std::size_t* indices, const double* values, std::size_t count) {
-        nodes_.clear();
+        prefetch_leaves(indices, count);
+        nodes_.resize(count);
+        std::size_t kept = 0;
         for (std::size_t i = 0; i < count; ++i) {
             levels_[0][indices[i]] = values[i];
-            push_node(indices[i] / fan_out);
+            keep(kept, indices[i] / fan_out, true);
         }
-        propagate();
+        propagate(kept);
+    }
+
+    /// Asks for the memory that assign() to these leaves touches first.
+    void prefetch_leaves(const std::size_t* indices, std::size_t count) const noexcept {
+        for (std::size_t i = 0; i < count; ++i) {
+            prefetch(&levels_[0][indices[i]]);
+            if (height() > 1) {
+                prefetch(&levels_[1][indices[i] / fan_out]);
+            }
+        }
     }
 
     /// Recomputes every inner node after leaves were written directly. O(size).
@@ -75,31 +88,33 @@ public:
     }
 
 private:
-    // Rows of one batch often fall into the same line; dropping repeats of the last node is enough to profit.
-    void push_node(std::size_t node) {
-        if (nodes_.empty() || nodes_.back() != node) {
-            nodes_.push_back(node);
-        }
+    // Puts a node that has changed on the list, unless it repeats the last one: rows of one batch often share a line, and
+    // dropping such repeats is enough to profit. Without branches, since changes are hard to predict.
+    void keep(std::size_t& kept, std::size_t node, bool changed) noexcept {
+        const bool repeats = kept > 0 && nodes_[kept - 1] == node;
+        nodes_[kept] = node;
+        kept += changed && !repeats ? 1 : 0;
     }
 
-    // Level by level, so that the loads of all paths overlap instead of each path waiting for its own.
-    void propagate() {
+    // Level by level, so that the loads of all paths overlap instead of each path waiting for its own. A path ends where
+    // the reduction stays as it was: early in a tree of maxima.
+    void propagate(std::size_t count) noexcept {
         for (std::size_t level = 1; level < levels_.size(); ++level) {
             std::size_t kept = 0;
-            for (const std::size_t child : nodes_) {
-                levels_[level][child] = Reduce::line(node(level - 1, child));
-                const std::size_t parent = child / fan_out;
-                if (kept == 0 || nodes_[kept - 1] != parent) {
-                    nodes_[kept++] = parent;
-                }
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t child = nodes_[i];
+                const double reduced = Reduce::line(node(level - 1, child));
+                const bool changed = levels_[level][child] != reduced;
+                levels_[level][child] = reduced;
+                keep(kept, child / fan_out, changed);
             }
-            nodes_.resize(kept);
+            count = kept;
         }
     }
 
     std::size_t size_;
     std::vector<ZeroedArray<double>> levels_;
-    std::vector<std::size_t> nodes_;
+    std::vector<std::size_t> nodes_;  // scratch: nodes whose values changed
 };
 
 /// Sum with one fixed association, so that every compiler and SIMD level gives the same bits.

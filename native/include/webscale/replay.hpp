@@ -27,8 +27,8 @@ struct UpdateCounts {
     std::size_t stale;
 };
 
-/// A transition ring with an optional priority sampler, safe to use from many threads: adding, drawing and updating
-/// exclude everything else, gathering excludes only them. The arrays that the ring lends out as live views are outside
+/// A transition ring with an optional priority sampler, safe to use from many threads: adding and updating exclude
+/// everything else, sampling excludes only them. The arrays that the ring lends out as live views are outside
 /// this lock.
 class Replay {
 public:
@@ -48,13 +48,17 @@ public:
     /// room and none can be made on disk; the steps before that one are stored.
     std::optional<NonFinite> add(const Step& first, std::size_t count, bool check_finite, bool withheld);
 
-    /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
-    /// same as `rows` otherwise). Throws std::out_of_range for a row that is not filled, SpillError for one that cannot be
-    /// read.
-    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch);
+    /// Copies `rows` out; see TransitionRing::gather. Throws std::out_of_range for a row that is not filled, SpillError for
+    /// one that cannot be read.
+    void gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch);
+    void gather(std::span<const std::int64_t> rows, const Batch& batch) { gather(rows, Windows(), batch); }
 
     /// Draws rows by priority; see PrioritySampler::sample.
     void draw(double beta, std::span<std::int64_t> rows, std::span<float> weights);
+
+    /// Draws rows and copies them out with nothing in between: no writer can replace a row that was drawn.
+    void sample(double beta, std::span<std::int64_t> rows, std::span<float> weights, const Windows& windows,
+                const Batch& batch);
 
     /// Sets raw priorities by id; ids whose transition was overwritten are counted and skipped.
     UpdateCounts update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities);
@@ -91,6 +95,7 @@ public:
     template <class Function>
     auto read_sampler(Function function) const {
         const std::shared_lock lock(mutex_);
+        const std::lock_guard drawing(drawing_);
         return function(required_sampler());
     }
 
@@ -110,6 +115,9 @@ private:
     PrioritySampler& required_sampler();
     const PrioritySampler& required_sampler() const;
     void check_rows(std::span<const std::int64_t> rows) const;
+    void draw_locked(double beta, std::span<std::int64_t> rows, std::span<float> weights);
+    template <class Function>
+    void reading_frames(Function function);
     std::optional<NonFinite> find_non_finite_in(const Step& first, std::size_t count) const noexcept;
 
     std::optional<FrameMemory> memory_;  // outlives the ring, which gives its chunks back
@@ -117,6 +125,7 @@ private:
     std::optional<PrioritySampler> sampler_;
     std::optional<Tiering> tiering_;
     mutable std::shared_mutex mutex_;
+    mutable std::mutex drawing_;  // guards the sampler's generator among those who hold mutex_ shared
 };
 
 }  // namespace webscale

@@ -30,6 +30,15 @@ struct Batch {
     std::int64_t* ids = nullptr;
 };
 
+/// What an n-step return needs: for each row asked for, the rewards of the `n_steps` transitions from it on, and how many
+/// of them count. A window ends with its episode, at a time limit, or at the newest transition. With one step, nothing
+/// is written.
+struct Windows {
+    std::size_t n_steps = 1;
+    float* rewards = nullptr;         // n_steps for each row, those past the end of the window too
+    std::int64_t* lengths = nullptr;  // in [1, n_steps]
+};
+
 /// Ring of transitions, `capacity` steps of `n_envs` environments.
 ///
 /// A row is slot * n_envs + env. An id is step * n_envs + env, where steps are counted over the whole life of the ring:
@@ -43,9 +52,12 @@ public:
     /// Stores one step of every environment. O(bytes). Throws std::bad_alloc; nothing is stored then.
     void add(const Step& step);
 
-    /// Copies `rows` out, next observations, rewards and terminals from `last_rows` (the ends of n-step windows; the
-    /// same as `rows` otherwise). All rows must be filled. O(bytes), large batches by several threads. Throws SpillError in a tiered ring.
-    void gather(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows, const Batch& batch) const;
+    /// Copies `rows` out; next observations, rewards and terminals are those of the last transition of each row's window.
+    /// All rows must be filled. O(bytes), large batches by several threads. Throws SpillError in a tiered ring.
+    void gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) const;
+
+    /// Asks for the memory of rows that gather() will be called for.
+    void prefetch_rows(std::span<const std::int64_t> rows) const noexcept;
 
     /// Forgets all transitions; ids go on, so that ids given out before stay stale.
     void clear() noexcept;
@@ -61,13 +73,36 @@ public:
     std::uint64_t steps() const noexcept { return steps_; }
     std::uint64_t first_step() const noexcept { return first_step_; }
 
-    /// Id of the transition that `row` holds now; the row must be filled.
-    std::int64_t id_of(std::size_t row) const noexcept;
-
     /// Whether the transition of `id` is still stored.
-    bool live(std::int64_t id) const noexcept;
+    bool live(std::int64_t id) const noexcept { return live_ids().contains(id); }
 
     std::size_t row_of(std::int64_t id) const noexcept { return static_cast<std::size_t>(id) % rows(); }
+
+    /// The ids that are stored now, to look many of them up without a division for each.
+    class LiveIds {
+    public:
+        explicit LiveIds(const TransitionRing& ring) noexcept;
+        bool contains(std::int64_t id) const noexcept { return id >= begin_ && id < end_; }
+
+        /// Row of an id that is stored.
+        std::size_t row_of(std::int64_t id) const noexcept {
+            return static_cast<std::size_t>(id - (id < turn_ ? previous_turn_ : turn_));
+        }
+
+        /// Id of a row that is filled.
+        std::int64_t id_of(std::size_t row) const noexcept {
+            return static_cast<std::int64_t>(row) + (row < head_ ? turn_ : previous_turn_);
+        }
+
+    private:
+        std::int64_t begin_;
+        std::int64_t end_;
+        std::int64_t turn_;           // id that row 0 has since the write head passed it last
+        std::int64_t previous_turn_;  // and had before
+        std::size_t head_;            // row that is written next
+    };
+
+    LiveIds live_ids() const noexcept { return LiveIds(*this); }
 
     std::vector<ObservationColumn>& columns() noexcept { return columns_; }
     const std::vector<ObservationColumn>& columns() const noexcept { return columns_; }
@@ -85,6 +120,7 @@ public:
 
 private:
     void add_observations(const Step& step, std::size_t slot, std::size_t env);
+    std::vector<std::int64_t> follow(std::span<const std::int64_t> rows, const Windows& windows) const;
     void gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
                         const Batch& batch) const;
     void gather_column(std::size_t column, std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
