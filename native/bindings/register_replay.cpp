@@ -47,7 +47,9 @@ py::object tier_counts(const BoundReplay& self) {
     }
     using namespace py::literals;
     return py::dict("hot_segments"_a = counts->hot_segments, "cold_segments"_a = counts->cold_segments,
-                    "cold_bytes"_a = counts->cold_bytes, "resident_frame_bytes"_a = counts->resident_bytes);
+                    "hot_bytes"_a = counts->hot_bytes, "cold_bytes"_a = counts->cold_bytes,
+                    "resident_frame_bytes"_a = counts->resident_bytes, "hot_reads"_a = counts->hot_reads,
+                    "cold_reads"_a = counts->cold_reads, "disk_waits"_a = counts->waits);
 }
 
 }  // namespace

@@ -20,15 +20,15 @@ void check_env(const Replay& replay, std::size_t env) {
     }
 }
 
-/// Keeps a file of frames from being removed, and with it the replay that it belongs to.
-struct FileHold {
+/// Keeps a segment's place in its file, and with it the replay that it belongs to.
+struct SegmentHold {
     py::object replay;
-    std::shared_ptr<const SpillFile> file;  // let go before the replay
+    std::shared_ptr<const SpillSegment> segment;  // let go before the replay
 };
 
-py::capsule hold(FileHold held) {
-    auto pointer = std::make_unique<FileHold>(std::move(held));
-    py::capsule owner(pointer.get(), [](void* held_file) { delete static_cast<FileHold*>(held_file); });
+py::capsule hold(SegmentHold held) {
+    auto pointer = std::make_unique<SegmentHold>(std::move(held));
+    py::capsule owner(pointer.get(), [](void* segment) { delete static_cast<SegmentHold*>(segment); });
     pointer.release();
     return owner;
 }
@@ -46,10 +46,10 @@ py::list frames_of(const FrameStream& stream, const py::object& self) {
             auto* data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(stream.at(frame)));
             runs.append(borrow({static_cast<py::ssize_t>(bytes)}, data, owner));
         } else {
-            const auto& file = stream.segment(frame).file;
-            stream.memory()->store().open(*file);
-            runs.append(py::make_tuple(file->path(), SpillFile::header_bytes + stream.offset_in_chunk(frame), bytes,
-                                       hold({self, file})));
+            const auto& segment = stream.segment(frame).spilled;
+            segment->check_all();
+            runs.append(py::make_tuple(segment->descriptor(), segment->offset() + stream.offset_in_chunk(frame), bytes,
+                                       hold({self, segment})));
         }
         frame += static_cast<FrameStream::Sequence>(run);
     }
@@ -57,8 +57,8 @@ py::list frames_of(const FrameStream& stream, const py::object& self) {
 }
 
 /// The live frames of one stream, chunk by chunk. Those in memory come as an array that shares its chunk, those on disk
-/// as (path, offset, bytes, owner of the file), whose file has been compared with its checksum. Either stays as it is
-/// whatever the ring does afterwards.
+/// as (file descriptor, offset, bytes, owner of that part of the file), compared with their checksums. Either stays as
+/// it is whatever the ring does afterwards.
 py::list stream_frames(py::object self, std::size_t column, std::size_t env) {
     const auto& replay = self.cast<BoundReplay&>().replay;
     check_env(replay, env);

@@ -13,7 +13,7 @@ namespace webscale {
 namespace {
 constexpr std::size_t target_chunk_bytes = std::size_t{4} << 20;
 constexpr std::size_t chunks_of_small_stream = 8;
-constexpr std::size_t bytes_of_entry = sizeof(Block) + sizeof(void*) + sizeof(Segment) + sizeof(SpillFile);
+constexpr std::size_t bytes_of_entry = sizeof(Block) + sizeof(void*) + sizeof(Segment) + sizeof(SpillSegment);
 }  // namespace
 
 FrameStream::FrameStream(std::size_t frame_bytes, std::size_t expected_frames) : frame_bytes_(frame_bytes) {
@@ -100,6 +100,9 @@ void FrameStream::give_back(std::uint32_t place) noexcept {
         return;
     }
     memory_->give_back(std::exchange(table_[place], Block()), chunk_bytes());
+    if (segments_[place] && segments_[place]->spilled) {
+        memory_->count_table(-static_cast<std::ptrdiff_t>(SpillSegment::index_bytes(chunk_bytes())));
+    }
     segments_[place].reset();
 }
 
@@ -110,21 +113,21 @@ std::size_t FrameStream::full_chunks() const noexcept {
 void FrameStream::cool(Sequence sequence) {
     const std::uint32_t place = (sequence >> chunk_shift_) & table_mask_;
     Segment& owner = *segments_[place];
-    if (!owner.file) {
-        owner.file = memory_->store().write(table_[place].data(), chunk_bytes(), frame_bytes_);
+    if (!owner.spilled) {
+        owner.spilled = memory_->store().write(table_[place].data(), chunk_bytes());
+        memory_->count_table(static_cast<std::ptrdiff_t>(SpillSegment::index_bytes(chunk_bytes())));
     }
     memory_->give_back(std::exchange(table_[place], Block()), chunk_bytes());
 }
 
 void FrameStream::warm(Sequence sequence) {
     const std::uint32_t place = (sequence >> chunk_shift_) & table_mask_;
-    const SpillFile& file = *segments_[place]->file;
-    SpillStore& store = memory_->store();
-    const auto opened = store.open(file);
+    const SpillSegment& spilled = *segments_[place]->spilled;
     Block block = memory_->take(chunk_bytes());
     iovec target{block.data(), chunk_bytes()};
     try {
-        store.read(file, *opened, 0, {&target, 1});
+        spilled.read(0, {&target, 1});
+        spilled.check(0, {block.data(), chunk_bytes()});
     } catch (...) {
         memory_->give_back(std::move(block), chunk_bytes());
         throw;

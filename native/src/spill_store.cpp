@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "webscale/checksum.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #else
@@ -20,18 +18,8 @@ namespace webscale {
 
 namespace {
 
-struct Header {
-    char magic[8] = {'w', 's', 'f', 'r', 'a', 'm', 'e', 's'};
-    std::uint32_t version = 1;
-    std::uint32_t header_bytes = SpillFile::header_bytes;
-    std::uint64_t frame_bytes = 0;
-    std::uint64_t payload_bytes = 0;
-    std::uint64_t checksum = 0;
-    std::byte reserved[24] = {};
-};
-static_assert(sizeof(Header) == SpillFile::header_bytes);
-
 constexpr std::size_t piece_bytes = std::size_t{256} << 10;
+static_assert(piece_bytes % SpillSegment::block_bytes == 0);
 
 [[noreturn]] void fail_writing(const std::string& path, int error) {
     throw SpillError("spill file " + path + " cannot be written: " + std::strerror(error) +
@@ -45,148 +33,71 @@ constexpr std::size_t piece_bytes = std::size_t{256} << 10;
                      "spill_dir, and start again from a saved buffer");
 }
 
-[[noreturn]] void fail_reading(const std::string& path, int error) {
-    fail_reading(path, std::string("cannot be read: ") + std::strerror(error));
-}
-
-bool write_all(int descriptor, const void* data, std::size_t bytes) {
-    const char* from = static_cast<const char*>(data);
+/// 0, or the error.
+int write_all(int descriptor, const std::byte* data, std::size_t bytes, std::size_t offset) noexcept {
     while (bytes > 0) {
-        const ssize_t written = ::write(descriptor, from, bytes);
+        const ssize_t written = ::pwrite(descriptor, data, bytes, static_cast<off_t>(offset));
         if (written < 0 && errno == EINTR) {
             continue;
         }
         if (written <= 0) {
-            return false;
+            return written < 0 ? errno : ENOSPC;
         }
-        from += written;
+        data += written;
         bytes -= static_cast<std::size_t>(written);
+        offset += static_cast<std::size_t>(written);
     }
-    return true;
+    return 0;
+}
+
+/// Where a full disk shows when space is allotted late.
+int flush(int descriptor) noexcept {
+#if defined(__APPLE__)
+    return ::fsync(descriptor) == 0 ? 0 : errno;
+#else
+    return ::fdatasync(descriptor) == 0 ? 0 : errno;
+#endif
+}
+
+std::uint32_t checksum_of(const std::byte* data, std::size_t bytes) noexcept {
+    Checksum checksum;
+    checksum.update(data, bytes);
+    return static_cast<std::uint32_t>(checksum.digest());
 }
 
 }  // namespace
 
-OpenFile::~OpenFile() { ::close(descriptor_); }
-
-SpillFile::~SpillFile() { store_.remove(*this); }
-
-std::string SpillFile::path() const { return store_.path_of(number_); }
-
-SpillStore::SpillStore(std::string directory) : directory_(std::move(directory)), owner_(::getpid()) {}
-
-std::string SpillStore::path_of(std::uint64_t number) const {
-    return directory_ + "/" + std::to_string(number) + ".frames";
+SpillSegment::SpillSegment(SpillStore& store, SpillFile& file, std::size_t slot, const std::byte* frames,
+                           std::size_t bytes)
+    : store_(store), file_(file), slot_(slot), bytes_(bytes), blocks_(new Block[blocks_of(bytes)]) {
+    for (std::size_t begin = 0; begin < bytes; begin += block_bytes) {
+        blocks_[begin / block_bytes].checksum = checksum_of(frames + begin, std::min(block_bytes, bytes - begin));
+    }
 }
 
-std::unique_ptr<SpillFile> SpillStore::write(const std::byte* frames, std::size_t bytes, std::size_t frame_bytes) {
-    if (::getpid() != owner_) {
-        throw SpillError("spill directory " + directory_ + " belongs to process " + std::to_string(owner_) +
-                         ", of which this process is a fork: build the buffer in the process that adds to it");
-    }
-    std::uint64_t number = 0;
-    {
-        const std::lock_guard lock(mutex_);
-        number = next_number_++;
-    }
-    Checksum checksum;
-    checksum.update(frames, bytes);
-    Header header;
-    header.frame_bytes = frame_bytes;
-    header.payload_bytes = bytes;
-    header.checksum = checksum.digest();
-    const std::string path = path_of(number);
-    const std::string temporary = path + ".tmp";
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (descriptor < 0) {
-        fail_writing(temporary, errno);
-    }
-    int error = 0;
-    {
-        const OpenFile file(descriptor);
-        // The flush is where a full disk shows when space is allotted late.
-        if (!write_all(descriptor, &header, sizeof header) || !write_all(descriptor, frames, bytes) ||
-            ::fsync(descriptor) != 0) {
-            error = errno;
+SpillSegment::~SpillSegment() { store_.release(file_, slot_); }
+
+bool SpillSegment::checked(std::size_t begin, std::size_t end) const noexcept {
+    for (std::size_t block = begin / block_bytes; block < blocks_of(end); ++block) {
+        if (!blocks_[block].checked.load(std::memory_order_relaxed)) {
+            return false;
         }
     }
-    if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) {
-        error = errno;
-    }
-    if (error != 0) {
-        ::unlink(temporary.c_str());
-        fail_writing(path, error);
-    }
-    return std::unique_ptr<SpillFile>(new SpillFile(*this, number, bytes, frame_bytes, header.checksum));
+    return true;
 }
 
-std::shared_ptr<const OpenFile> SpillStore::open(const SpillFile& file) {
-    Slot& slot = open_[file.number_ % kept_open];
-    {
-        const std::lock_guard lock(mutex_);
-        if (slot.number == file.number_) {
-            return slot.file;
-        }
-    }
-    const std::string path = file.path();
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-        fail_reading(path, errno);
-    }
-    auto opened = std::make_shared<const OpenFile>(descriptor);
-    if (!file.verified_.load(std::memory_order_acquire)) {
-        verify(file, *opened);
-        file.verified_.store(true, std::memory_order_release);
-    }
-    const std::lock_guard lock(mutex_);
-    slot = {file.number_, opened};
-    return opened;
-}
-
-void SpillStore::verify(const SpillFile& file, const OpenFile& opened) const {
-    const std::string path = file.path();
-    struct stat status {};
-    if (::fstat(opened.descriptor(), &status) != 0) {
-        fail_reading(path, errno);
-    }
-    const std::size_t expected = file.payload_bytes_ + SpillFile::header_bytes;
-    if (static_cast<std::size_t>(status.st_size) != expected) {
-        fail_reading(path, "has " + std::to_string(status.st_size) + " bytes instead of " + std::to_string(expected));
-    }
-    Header header;
-    const ssize_t got = ::pread(opened.descriptor(), &header, sizeof header, 0);
-    const Header wanted;
-    if (got != static_cast<ssize_t>(sizeof header) || std::memcmp(header.magic, wanted.magic, 8) != 0 ||
-        header.version != wanted.version || header.frame_bytes != file.frame_bytes_ ||
-        header.payload_bytes != file.payload_bytes_ || header.checksum != file.checksum_) {
-        fail_reading(path, "has a damaged header");
-    }
-    std::vector<std::byte> piece(std::min(piece_bytes, file.payload_bytes_));
-    Checksum checksum;
-    for (std::size_t offset = 0; offset < file.payload_bytes_; offset += piece.size()) {
-        iovec target{piece.data(), std::min(piece.size(), file.payload_bytes_ - offset)};
-        const std::size_t bytes = target.iov_len;
-        read(file, opened, offset, {&target, 1});
-        checksum.update(piece.data(), bytes);
-    }
-    if (checksum.digest() != file.checksum_) {
-        fail_reading(path, "does not match its checksum: its content was changed");
-    }
-}
-
-void SpillStore::read(const SpillFile& file, const OpenFile& opened, std::size_t offset,
-                      std::span<iovec> pieces) const {
-    auto position = static_cast<off_t>(offset + SpillFile::header_bytes);
+void SpillSegment::read(std::size_t begin, std::span<iovec> pieces) const {
+    auto position = static_cast<off_t>(offset() + begin);
     while (!pieces.empty()) {
-        const ssize_t got = ::preadv(opened.descriptor(), pieces.data(), static_cast<int>(pieces.size()), position);
+        const ssize_t got = ::preadv(descriptor(), pieces.data(), static_cast<int>(pieces.size()), position);
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0) {
-            fail_reading(file.path(), errno);
+            fail_reading(path(), std::string("cannot be read: ") + std::strerror(errno));
         }
         if (got == 0) {
-            fail_reading(file.path(), "is truncated");
+            fail_reading(path(), "is truncated: it ends at byte " + std::to_string(position));
         }
         position += got;
         auto left = static_cast<std::size_t>(got);
@@ -201,44 +112,133 @@ void SpillStore::read(const SpillFile& file, const OpenFile& opened, std::size_t
     }
 }
 
-bool SpillStore::read_at_once(const OpenFile& opened, std::size_t offset, std::span<const iovec> pieces) noexcept {
+bool SpillSegment::read_at_once(std::size_t begin, std::span<const iovec> pieces) const noexcept {
 #if defined(RWF_NOWAIT)
     std::size_t wanted = 0;
     for (const iovec& piece : pieces) {
         wanted += piece.iov_len;
     }
-    const ssize_t got = ::preadv2(opened.descriptor(), pieces.data(), static_cast<int>(pieces.size()),
-                                  static_cast<off_t>(offset + SpillFile::header_bytes), RWF_NOWAIT);
+    const ssize_t got = ::preadv2(descriptor(), pieces.data(), static_cast<int>(pieces.size()),
+                                  static_cast<off_t>(offset() + begin), RWF_NOWAIT);
     return got == static_cast<ssize_t>(wanted);
 #else
-    (void)opened;
-    (void)offset;
+    (void)begin;
     (void)pieces;
     return false;
 #endif
 }
 
-void SpillStore::expect(const OpenFile& opened, std::size_t offset, std::size_t bytes) noexcept {
+void SpillSegment::expect(std::size_t begin, std::size_t end) const noexcept {
 #if defined(POSIX_FADV_WILLNEED)
-    posix_fadvise(opened.descriptor(), static_cast<off_t>(offset + SpillFile::header_bytes),
-                  static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+    posix_fadvise(descriptor(), static_cast<off_t>(offset() + begin), static_cast<off_t>(end - begin),
+                  POSIX_FADV_WILLNEED);
 #else
-    (void)opened;
-    (void)offset;
-    (void)bytes;
+    (void)begin;
+    (void)end;
 #endif
 }
 
-void SpillStore::remove(const SpillFile& file) noexcept {
-    {
-        const std::lock_guard lock(mutex_);
-        Slot& slot = open_[file.number_ % kept_open];
-        if (slot.number == file.number_) {
-            slot = {};
+void SpillSegment::check(std::size_t begin, std::span<const std::byte> data) const {
+    for (; !data.empty(); begin += block_bytes) {
+        const std::size_t bytes = std::min(block_bytes, data.size());
+        Block& block = blocks_[begin / block_bytes];
+        if (checksum_of(data.data(), bytes) != block.checksum) {
+            fail_reading(path(), "does not match its checksum at byte " + std::to_string(offset() + begin) +
+                                     ": its content was changed");
+        }
+        block.checked.store(true, std::memory_order_relaxed);
+        data = data.subspan(bytes);
+    }
+}
+
+void SpillSegment::check_all() const {
+    std::vector<std::byte> piece(std::min(piece_bytes, bytes_));
+    for (std::size_t begin = 0; begin < bytes_; begin += piece.size()) {
+        const std::size_t bytes = std::min(piece.size(), bytes_ - begin);
+        iovec target{piece.data(), bytes};
+        read(begin, {&target, 1});
+        check(begin, {piece.data(), bytes});
+    }
+}
+
+SpillStore::SpillStore(std::string directory) : directory_(std::move(directory)), owner_(::getpid()) {}
+
+SpillStore::~SpillStore() {
+    for (const auto& file : files_) {
+        ::close(file->descriptor);
+        if (::getpid() == owner_) {
+            ::unlink(file->path.c_str());
         }
     }
+}
+
+/// The file with slots of that size, made when there is none.
+SpillFile& SpillStore::file_of(std::size_t slot_bytes) {
+    for (const auto& file : files_) {
+        if (file->slot_bytes == slot_bytes) {
+            return *file;
+        }
+    }
+    files_.reserve(files_.size() + 1);
+    auto file = std::make_unique<SpillFile>();
+    file->path = directory_ + "/" + std::to_string(slot_bytes) + ".frames";
+    file->slot_bytes = slot_bytes;
+    file->descriptor = ::open(file->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file->descriptor < 0) {
+        fail_writing(file->path, errno);
+    }
+#if defined(POSIX_FADV_RANDOM)
+    posix_fadvise(file->descriptor, 0, 0, POSIX_FADV_RANDOM);  // what lies beside a row is rarely wanted with it
+#endif
+    files_.push_back(std::move(file));
+    return *files_.back();
+}
+
+std::shared_ptr<const SpillSegment> SpillStore::write(const std::byte* frames, std::size_t bytes) {
+    if (::getpid() != owner_) {
+        throw SpillError("spill directory " + directory_ + " belongs to process " + std::to_string(owner_) +
+                         ", of which this process is a fork: build the buffer in the process that adds to it");
+    }
+    // Whole blocks, so that no page of the system's cache belongs to two segments.
+    const std::size_t slot_bytes = SpillSegment::blocks_of(bytes) * SpillSegment::block_bytes;
+    SpillFile* file = nullptr;
+    std::size_t slot = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        file = &file_of(slot_bytes);
+        const auto free = std::find(file->used.begin(), file->used.end(), false);
+        slot = static_cast<std::size_t>(free - file->used.begin());
+        if (free == file->used.end()) {
+            file->used.push_back(true);
+        } else {
+            *free = true;
+        }
+    }
+    const SpillSegment* made = nullptr;
+    try {
+        made = new SpillSegment(*this, *file, slot, frames, bytes);
+    } catch (...) {
+        release(*file, slot);
+        throw;
+    }
+    std::shared_ptr<const SpillSegment> segment(made);
+    int error = write_all(file->descriptor, frames, bytes, segment->offset());
+    error = error == 0 ? flush(file->descriptor) : error;
+    if (error != 0) {
+        fail_writing(file->path, error);
+    }
+    return segment;
+}
+
+void SpillStore::release(SpillFile& file, std::size_t slot) noexcept {
+    const std::lock_guard lock(mutex_);
+    file.used[slot] = false;
+    while (!file.used.empty() && !file.used.back()) {
+        file.used.pop_back();
+    }
     if (::getpid() == owner_) {
-        ::unlink((directory_ + "/" + std::to_string(file.number_) + ".frames").c_str());
+        // Gives the space behind the last slot back; failing to is no loss.
+        (void)!::ftruncate(file.descriptor, static_cast<off_t>(file.used.size() * file.slot_bytes));
     }
 }
 

@@ -220,13 +220,17 @@ TierCounts Tiering::counts() const {
                 const bool hot = stream.resident(first);
                 counts.hot_segments += hot;
                 counts.cold_segments += !hot;
-                counts.cold_bytes += hot ? 0 : stream.chunk_bytes();
+                (hot ? counts.hot_bytes : counts.cold_bytes) += stream.chunk_bytes();
                 first += static_cast<FrameStream::Sequence>(stream.chunk_frames());
             }
             counts.hot_segments += stream.live_frames() > 0 && stream.end() != first;
+            counts.hot_bytes += static_cast<FrameStream::Sequence>(stream.end() - first) * stream.frame_bytes();
         }
     }
     counts.resident_bytes = memory_.resident();
+    counts.hot_reads = memory_.hot_reads();
+    counts.cold_reads = memory_.cold_reads();
+    counts.waits = memory_.waits();
     return counts;
 }
 

@@ -34,6 +34,7 @@ from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.sample_ages import SampleAges
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
 from sb3_webscale.buffers.sampling_spread import sampling_spread
+from sb3_webscale.buffers.tier_statistics import tier_statistics
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ class NativeReplayBuffer(NativeStorage):
             "fill": self.size() / self.buffer_size,
             "nbytes": self.nbytes,
         }
-        numbers |= self._replay.tier_counts() or {}
+        numbers |= tier_statistics(self._replay)
         numbers |= self._sample_ages.statistics(self.n_envs)
         if self.prioritization is not None:
             numbers |= sampling_spread(self._replay) | {

@@ -17,7 +17,7 @@ namespace webscale {
 struct Segment {
     static constexpr double mass_unknown = -1.0;
 
-    std::shared_ptr<const SpillFile> file;  // shared with whoever saves the replay
+    std::shared_ptr<const SpillSegment> spilled;  // null before it is cooled; shared with whoever saves the replay
     std::atomic<std::uint64_t> last_used{0};  // batch that read it last
     double mass = mass_unknown;               // of its rows, when they were last summed
 };
@@ -56,6 +56,16 @@ public:
     /// Counts the tables of chunks, whose size follows what is stored.
     void count_table(std::ptrdiff_t bytes) noexcept { tables_ += static_cast<std::size_t>(bytes); }
 
+    /// Counts frames that were read from memory and from files, and reads that had to wait for the disk.
+    void count_reads(std::uint64_t hot, std::uint64_t cold, std::uint64_t waits) noexcept {
+        hot_reads_.fetch_add(hot, std::memory_order_relaxed);
+        cold_reads_.fetch_add(cold, std::memory_order_relaxed);
+        waits_.fetch_add(waits, std::memory_order_relaxed);
+    }
+    std::uint64_t hot_reads() const noexcept { return hot_reads_.load(std::memory_order_relaxed); }
+    std::uint64_t cold_reads() const noexcept { return cold_reads_.load(std::memory_order_relaxed); }
+    std::uint64_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
+
 private:
     struct FreeBlocks {
         std::size_t bytes;
@@ -71,6 +81,9 @@ private:
     std::size_t tables_ = 0;
     std::vector<FreeBlocks> free_;
     std::atomic<std::uint64_t> clock_{0};
+    std::atomic<std::uint64_t> hot_reads_{0};
+    std::atomic<std::uint64_t> cold_reads_{0};
+    std::atomic<std::uint64_t> waits_{0};
 };
 
 }  // namespace webscale

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 struct iovec;
 
@@ -22,93 +22,98 @@ public:
 
 class SpillStore;
 
-/// One immutable file of frames; removed with this object.
-class SpillFile {
+/// An open file of equal slots. Slots are numbered by their place.
+struct SpillFile {
+    std::string path;
+    std::size_t slot_bytes = 0;
+    int descriptor = -1;
+    std::vector<bool> used;  // guarded by the store; ends with a used slot
+};
+
+/// Frames in one slot of a file, immutable, with a checksum for every block. Its slot is free again with its end.
+///
+/// Blocks are checked when they are first read, and again whenever they had to come from the disk. Thread-safe.
+class SpillSegment {
 public:
-    ~SpillFile();
-    SpillFile(const SpillFile&) = delete;
-    SpillFile& operator=(const SpillFile&) = delete;
+    static constexpr std::size_t block_bytes = 4096;  // what disks and page caches move at the least
 
-    std::string path() const;
-    std::uint64_t number() const noexcept { return number_; }
-    std::size_t payload_bytes() const noexcept { return payload_bytes_; }
+    ~SpillSegment();
+    SpillSegment(const SpillSegment&) = delete;
+    SpillSegment& operator=(const SpillSegment&) = delete;
 
-    static constexpr std::size_t header_bytes = 64;
+    const std::string& path() const noexcept { return file_.path; }
+    int descriptor() const noexcept { return file_.descriptor; }
+    std::size_t bytes() const noexcept { return bytes_; }
+
+    /// Where the segment begins in its file.
+    std::size_t offset() const noexcept { return slot_ * file_.slot_bytes; }
+
+    /// Memory that the checksums take.
+    static std::size_t index_bytes(std::size_t bytes) noexcept { return blocks_of(bytes) * sizeof(Block); }
+
+    /// Whether all blocks of [begin, end) have been checked once.
+    bool checked(std::size_t begin, std::size_t end) const noexcept;
+
+    /// Reads consecutive pieces from `begin` on. Throws SpillError.
+    void read(std::size_t begin, std::span<iovec> pieces) const;
+
+    /// The same, but only if that takes no waiting for the disk; false otherwise, with undefined pieces.
+    bool read_at_once(std::size_t begin, std::span<const iovec> pieces) const noexcept;
+
+    /// Asks the system to fetch [begin, end) ahead of its use, where it can.
+    void expect(std::size_t begin, std::size_t end) const noexcept;
+
+    /// Compares whole blocks, of which the first begins at `begin`, with their checksums. Throws SpillError.
+    void check(std::size_t begin, std::span<const std::byte> data) const;
+
+    /// Reads and checks all blocks. Throws SpillError.
+    void check_all() const;
 
 private:
     friend class SpillStore;
-    SpillFile(SpillStore& store, std::uint64_t number, std::size_t payload_bytes, std::size_t frame_bytes,
-              std::uint64_t checksum)
-        : store_(store),
-          number_(number),
-          payload_bytes_(payload_bytes),
-          frame_bytes_(frame_bytes),
-          checksum_(checksum) {}
+    struct Block {
+        std::uint32_t checksum = 0;
+        std::atomic<bool> checked = false;
+    };
+    static std::size_t blocks_of(std::size_t bytes) noexcept { return (bytes + block_bytes - 1) / block_bytes; }
+
+    SpillSegment(SpillStore& store, SpillFile& file, std::size_t slot, const std::byte* frames, std::size_t bytes);
 
     SpillStore& store_;
-    std::uint64_t number_;
-    std::size_t payload_bytes_;
-    std::size_t frame_bytes_;
-    std::uint64_t checksum_;
-    mutable std::atomic<bool> verified_{false};
+    SpillFile& file_;
+    std::size_t slot_;
+    std::size_t bytes_;
+    std::unique_ptr<Block[]> blocks_;
 };
 
-/// An open file descriptor.
-class OpenFile {
-public:
-    explicit OpenFile(int descriptor) noexcept : descriptor_(descriptor) {}
-    ~OpenFile();
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
-
-    int descriptor() const noexcept { return descriptor_; }
-
-private:
-    int descriptor_;
-};
-
-/// Writes and reads the spill files of one replay in a directory of its own.
+/// The spill files of one replay in a directory of its own, one for each size of segments.
 ///
-/// A file is a header (magic, version, frame bytes, payload bytes, checksum) and the frames. It belongs to the process
-/// that wrote it and is worth nothing after that one's end: what a frame means stands in memory only. Thread-safe.
+/// Files are frames and nothing else. They belong to the process that wrote them, which keeps them open, and are worth
+/// nothing after its end: checksums, and what a frame means, stand in memory only. Thread-safe.
 class SpillStore {
 public:
     explicit SpillStore(std::string directory);
 
-    /// Writes a file under a temporary name, flushes and renames it. Throws SpillError; nothing is left on disk then.
-    std::unique_ptr<SpillFile> write(const std::byte* frames, std::size_t bytes, std::size_t frame_bytes);
+    /// Closes and removes the files. No segment may be left.
+    ~SpillStore();
+    SpillStore(const SpillStore&) = delete;
+    SpillStore& operator=(const SpillStore&) = delete;
 
-    /// Opens a file for reading. The first time all of it is read and compared with its checksum. Throws SpillError.
-    std::shared_ptr<const OpenFile> open(const SpillFile& file);
-
-    /// Reads consecutive pieces from `offset` of the payload on. Throws SpillError.
-    void read(const SpillFile& file, const OpenFile& opened, std::size_t offset, std::span<iovec> pieces) const;
-
-    /// The same if that takes no waiting for the disk; false when it may, and then `pieces` hold nothing of use.
-    static bool read_at_once(const OpenFile& opened, std::size_t offset, std::span<const iovec> pieces) noexcept;
-
-    /// Asks the system to fetch a part of the payload ahead of its use, where it can.
-    static void expect(const OpenFile& opened, std::size_t offset, std::size_t bytes) noexcept;
+    /// Writes frames to a free slot and flushes them. Throws SpillError or std::bad_alloc; the slot is free then.
+    std::shared_ptr<const SpillSegment> write(const std::byte* frames, std::size_t bytes);
 
     const std::string& directory() const noexcept { return directory_; }
 
 private:
-    friend class SpillFile;
-    struct Slot {
-        std::uint64_t number = 0;
-        std::shared_ptr<const OpenFile> file;
-    };
-    static constexpr std::size_t kept_open = 256;
+    friend class SpillSegment;
 
-    std::string path_of(std::uint64_t number) const;
-    void verify(const SpillFile& file, const OpenFile& opened) const;
-    void remove(const SpillFile& file) noexcept;
+    SpillFile& file_of(std::size_t slot_bytes);
+    void release(SpillFile& file, std::size_t slot) noexcept;
 
     std::string directory_;
-    long owner_;  // process: a fork must not write to or remove its parent's files
-    std::uint64_t next_number_ = 1;
+    long owner_;  // process: a fork must not write to, cut or remove its parent's files
     std::mutex mutex_;
-    std::array<Slot, kept_open> open_;  // by number modulo their count
+    std::vector<std::unique_ptr<SpillFile>> files_;
 };
 
 }  // namespace webscale

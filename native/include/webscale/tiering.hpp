@@ -15,8 +15,12 @@ namespace webscale {
 struct TierCounts {
     std::size_t hot_segments = 0;
     std::size_t cold_segments = 0;
+    std::size_t hot_bytes = 0;
     std::size_t cold_bytes = 0;
-    std::size_t resident_bytes = 0;  // hot segments and memory set by for the next ones
+    std::size_t resident_bytes = 0;  // hot segments, memory set by for the next ones, tables and checksums
+    std::uint64_t hot_reads = 0;     // frames gathered from memory since the start
+    std::uint64_t cold_reads = 0;    // and from files
+    std::uint64_t waits = 0;         // reads of files that the system's cache could not answer
 };
 
 /// Decides which segments of frames stay in memory.
