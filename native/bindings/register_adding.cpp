@@ -46,14 +46,19 @@ bool read_timeouts(py::handle infos, std::size_t count, float* out) {
     if (!PyList_Check(infos.ptr()) && !PyTuple_Check(infos.ptr())) {
         return false;
     }
-    const auto sequence = py::reinterpret_borrow<py::sequence>(infos);
-    if (sequence.size() != count) {
-        return false;
-    }
     for (std::size_t env = 0; env < count; ++env) {
-        const py::object info = sequence[env];
+        // Looked at anew each time: the truth of a value below is arbitrary code, which may change the list.
+        if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(infos.ptr())) != count) {
+            return false;
+        }
+        const auto info = py::reinterpret_borrow<py::object>(
+            PySequence_Fast_GET_ITEM(infos.ptr(), static_cast<py::ssize_t>(env)));
         if (!PyDict_Check(info.ptr())) {
             return false;
+        }
+        if (PyDict_Size(info.ptr()) == 0) {
+            out[env] = 0.0f;
+            continue;
         }
         PyObject* truncated = PyDict_GetItemWithError(info.ptr(), key->ptr());
         if (truncated == nullptr && PyErr_Occurred() != nullptr) {

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t record_lookahead = 64;
 constexpr std::size_t bytes_of_frame_lookahead = std::size_t{16} << 10;  // half of a first-level cache
 constexpr std::size_t least_frame_lookahead = 8;
-constexpr std::size_t bytes_worth_a_thread = std::size_t{1} << 20;  // waking one costs as much as copying a part of this
+constexpr std::size_t bytes_worth_threads = std::size_t{256} << 10;  // waking one costs as much as copying half of this
+constexpr std::size_t bytes_of_part = std::size_t{64} << 10;
 constexpr std::size_t bytes_on_disk_worth_a_thread = std::size_t{128} << 10;
 
 std::size_t checked(std::size_t value, const char* message) {
@@ -136,13 +137,13 @@ void TransitionRing::gather_column(std::size_t column, std::span<const std::int6
     const std::size_t row_bytes = columns_[column].layout().row_bytes;
     const std::size_t total = rows.size() * row_bytes * ((current != nullptr) + (next != nullptr));
     const bool on_disk = columns_[column].memory() != nullptr;
-    const std::size_t worth_a_thread = on_disk ? bytes_on_disk_worth_a_thread : bytes_worth_a_thread;
-    if (total < 2 * worth_a_thread) {
+    if (total < (on_disk ? 2 * bytes_on_disk_worth_a_thread : bytes_worth_threads)) {
         gather_observations(column, rows, last_rows, current, next);
         return;
     }
     WorkerPool& workers = WorkerPool::shared();
-    const std::size_t parts = std::min(total / worth_a_thread, workers.width());
+    const std::size_t parts =
+        on_disk ? std::min(total / bytes_on_disk_worth_a_thread, workers.width()) : total / bytes_of_part;
     std::vector<std::exception_ptr> errors(parts);
     workers.run(parts, [&](std::size_t part) {
         const std::size_t begin = rows.size() * part / parts;

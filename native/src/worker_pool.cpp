@@ -12,9 +12,19 @@ namespace webscale {
 namespace {
 
 constexpr std::size_t max_width = 4;  // copying saturates memory with few threads
+constexpr int patience = 500;         // looks at the last part before sleeping, which costs more than most parts take
 
 std::mutex shared_mutex;
 WorkerPool* shared_pool = nullptr;  // never destroyed: threads may still copy while the process ends
+
+/// Leaves the core's resources to its other thread for a moment.
+void relax_processor() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
 
 }  // namespace
 
@@ -74,6 +84,11 @@ void WorkerPool::run(std::size_t parts, const std::function<void(std::size_t)>& 
     unfinished_ = parts;
     started_.notify_all();
     work_off(lock);
+    lock.unlock();
+    for (int look = 0; look < patience && unfinished_.load(std::memory_order_acquire) > 0; ++look) {
+        relax_processor();
+    }
+    lock.lock();
     finished_.wait(lock, [this] { return unfinished_ == 0; });
     task_ = nullptr;
 }

@@ -259,7 +259,7 @@ class NativeReplayBuffer(NativeStorage):
     def _remember(self, batch: WebscaleReplayBufferSamples | WebscaleDictReplayBufferSamples) -> None:
         assert batch.indices is not None
         assert batch.weights is not None
-        self.last_batch = SampledBatch(batch.indices.cpu().numpy(), batch.weights)
+        self.last_batch = SampledBatch(as_ids(batch.indices), batch.weights)
         self._watch.sampled()
         if self.prioritization is not None and self.prioritization.scheduled:
             self._progress_watch.sampled()

@@ -192,7 +192,9 @@ def as_array(values: Any) -> npt.NDArray[Any]:
     :param values: tensor on any device, array or sequence
     :return: the same as an array
     """
-    return values.detach().cpu().numpy() if isinstance(values, th.Tensor) else np.asarray(values)
+    if not isinstance(values, th.Tensor):
+        return np.asarray(values)
+    return values.numpy() if values.is_cpu and not values.requires_grad else values.detach().cpu().numpy()
 
 
 def as_ids(ids: Any) -> npt.NDArray[np.int64]:
@@ -200,7 +202,10 @@ def as_ids(ids: Any) -> npt.NDArray[np.int64]:
     :param ids: integers, tensor or array
     :return: int64, one axis
     """
-    return np.ascontiguousarray(as_array(ids), dtype=np.int64).reshape(-1)
+    array = as_array(ids)
+    if array.ndim == 1 and array.dtype == np.int64 and array.flags.c_contiguous:
+        return array
+    return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
 
 
 def checked_boost(boost: float) -> float:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -25,7 +26,8 @@ public:
     /// Threads that can work at once, the calling one included.
     std::size_t width() const noexcept { return threads_.size() + 1; }
 
-    /// Calls task(0) to task(parts - 1), each once, and returns when all have returned. The task must not throw.
+    /// Calls task(0) to task(parts - 1), each once, and returns when all have returned. The caller takes parts too, one
+    /// after another, so many small ones cost little when a helper is slow to wake. The task must not throw.
     void run(std::size_t parts, const std::function<void(std::size_t)>& task);
 
 private:
@@ -39,7 +41,7 @@ private:
     const std::function<void(std::size_t)>* task_ = nullptr;
     std::size_t next_part_ = 0;
     std::size_t parts_ = 0;
-    std::size_t unfinished_ = 0;
+    std::atomic<std::size_t> unfinished_ = 0;  // changed under mutex_, but also awaited without it
     bool stopping_ = false;
     std::vector<std::thread> threads_;
 };
