@@ -68,7 +68,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet -c constraints.txt cpprb matplotlib
 	$(BIN)/python zoo/benchmarks/memory.py $(ARGS)
 	$(BIN)/python zoo/benchmarks/replay.py $(ARGS)
-	$(BIN)/python zoo/benchmarks/growth.py $(ARGS) --plot docs/images/growth.png
+	$(BIN)/python zoo/benchmarks/growth.py $(ARGS) --plot runs/benchmarks/growth.png
 
 clean:
 	rm -rf build runs $(VENV)
