@@ -1,8 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -13,8 +14,8 @@ namespace webscale {
 
 /// Fixed-size array of zeros, aligned to a cache line.
 ///
-/// The pages come from calloc, so the operating system hands them out at first touch: a ring for a million
-/// transitions costs nothing until it is filled. Not thread-safe; the address never changes, so views stay valid.
+/// The operating system hands the pages of a large one out at first touch: a ring for a million transitions costs nothing
+/// until it is filled. Not thread-safe; the address never changes, so views stay valid.
 template <class T>
 class ZeroedArray {
     static_assert(std::is_trivial_v<T>);
@@ -29,13 +30,15 @@ public:
         if (width != 0 && count > (SIZE_MAX - alignment) / sizeof(T) / width) {
             throw std::bad_alloc();
         }
-        owner_.reset(std::calloc(size_ * sizeof(T) + alignment, 1));
-        if (owner_ == nullptr) {
-            throw std::bad_alloc();
+        const std::size_t bytes = nbytes();
+        if (bytes >= huge_page_bytes) {
+            memory_ = Memory(map_pages(bytes), Release{bytes});
+        } else {
+            constexpr auto aligned = std::align_val_t(alignment);
+            memory_ = Memory(static_cast<std::byte*>(::operator new(std::max(bytes, alignment), aligned)), Release{bytes});
+            std::memset(memory_.get(), 0, bytes);
         }
-        const auto address = reinterpret_cast<std::uintptr_t>(owner_.get());
-        data_ = reinterpret_cast<T*>((address + alignment - 1) / alignment * alignment);
-        advise_huge_pages(data_, nbytes());
+        data_ = reinterpret_cast<T*>(memory_.get());
     }
 
     T* data() noexcept { return data_; }
@@ -46,11 +49,16 @@ public:
     const T& operator[](std::size_t i) const noexcept { return data_[i]; }
 
 private:
-    struct Free {
-        void operator()(void* pointer) const noexcept { std::free(pointer); }
+    struct Release {
+        std::size_t bytes = 0;
+        void operator()(std::byte* memory) const noexcept {
+            bytes >= huge_page_bytes ? unmap_pages(memory, bytes)
+                                     : ::operator delete(memory, std::align_val_t(alignment));
+        }
     };
+    using Memory = std::unique_ptr<std::byte, Release>;
 
-    std::unique_ptr<void, Free> owner_;
+    Memory memory_;
     T* data_ = nullptr;
     std::size_t size_ = 0;
 };
