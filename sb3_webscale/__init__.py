@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sb3_webscale.buffers import (
         PriorityFeedback,
+        ShardedReplayBuffer,
         WebscaleDictReplayBuffer,
         WebscaleHerReplayBuffer,
         WebscaleReplayBuffer,
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "MixedReplayBuffer",
     "PriorityFeedback",
+    "ShardedReplayBuffer",
     "WebscaleDictReplayBuffer",
     "WebscaleHerReplayBuffer",
     "WebscaleReplayBuffer",
@@ -29,6 +31,7 @@ __all__ = [
 _EXPORTS = {
     "MixedReplayBuffer": "sb3_webscale.replay",
     "PriorityFeedback": "sb3_webscale.buffers",
+    "ShardedReplayBuffer": "sb3_webscale.buffers",
     "WebscaleDictReplayBuffer": "sb3_webscale.buffers",
     "WebscaleHerReplayBuffer": "sb3_webscale.buffers",
     "WebscaleReplayBuffer": "sb3_webscale.buffers",

@@ -20,5 +20,6 @@ PYBIND11_MODULE(_native, module) {
     module.doc() = "Native core of sb3_webscale; private, used through sb3_webscale.buffers.";
     pybind11::register_local_exception_translator(&translate);
     webscale::bindings::register_replay(module);
+    webscale::bindings::register_sharded(module);
     webscale::bindings::register_sum_tree(module);
 }

@@ -1,130 +1,24 @@
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "register.hpp"
-#include "webscale/finite.hpp"
+#include "step_reader.hpp"
 
 namespace webscale::bindings {
 
 namespace {
 
-/// Address of `value` when it is an array of exactly this type and size whose memory can be read as it is.
-const std::byte* plain(py::handle value, const py::dtype& dtype, std::size_t bytes) {
-    if (!py::isinstance<py::array>(value)) {
-        return nullptr;
-    }
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    const bool same_type = array.dtype().num() == dtype.num() && array.dtype().byteorder() == dtype.byteorder();
-    const bool readable = (array.flags() & py::array::c_style) != 0;
-    return same_type && readable && static_cast<std::size_t>(array.nbytes()) == bytes ? bytes_of(array) : nullptr;
-}
-
-template <class T>
-bool copy_as(py::handle value, std::size_t count, float* out) {
-    const std::byte* data = plain(value, py::dtype::of<T>(), count * sizeof(T));
-    if (data == nullptr) {
-        return false;
-    }
-    const T* typed = reinterpret_cast<const T*>(data);
-    for (std::size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<float>(typed[i]);
-    }
-    return true;
-}
-
-/// One number for each environment, from the types that vectorised environments return.
-bool read_floats(py::handle value, std::size_t count, float* out) {
-    return copy_as<float>(value, count, out) || copy_as<bool>(value, count, out) || copy_as<double>(value, count, out);
-}
-
-bool read_timeouts(py::handle infos, std::size_t count, float* out) {
-    static const py::str* key = new py::str("TimeLimit.truncated");  // lives as long as the interpreter
-    if (!PyList_Check(infos.ptr()) && !PyTuple_Check(infos.ptr())) {
-        return false;
-    }
-    for (std::size_t env = 0; env < count; ++env) {
-        // Looked at anew each time: the truth of a value below is arbitrary code, which may change the list.
-        if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(infos.ptr())) != count) {
-            return false;
-        }
-        const auto info = py::reinterpret_borrow<py::object>(
-            PySequence_Fast_GET_ITEM(infos.ptr(), static_cast<py::ssize_t>(env)));
-        if (!PyDict_Check(info.ptr())) {
-            return false;
-        }
-        if (PyDict_Size(info.ptr()) == 0) {
-            out[env] = 0.0f;
-            continue;
-        }
-        PyObject* truncated = PyDict_GetItemWithError(info.ptr(), key->ptr());
-        if (truncated == nullptr && PyErr_Occurred() != nullptr) {
-            throw py::error_already_set();
-        }
-        const int truth = truncated == nullptr ? 0 : PyObject_IsTrue(truncated);
-        if (truth < 0) {
-            throw py::error_already_set();
-        }
-        out[env] = static_cast<float>(truth);
-    }
-    return true;
-}
-
-bool has_shape(py::handle value, std::size_t rows, const std::vector<py::ssize_t>& shape) {
-    const auto array = py::reinterpret_borrow<py::array>(value);
-    return array.ndim() == static_cast<py::ssize_t>(shape.size()) + 1 &&
-           array.shape(0) == static_cast<py::ssize_t>(rows) && std::equal(shape.begin(), shape.end(), array.shape() + 1);
-}
-
-bool read_observations(const TransitionFormat& format, py::handle value, std::size_t rows,
-                       std::vector<const std::byte*>& out) {
-    for (const ObservationFormat& part : format.observations) {
-        py::handle array = value;
-        if (!part.key.is_none()) {
-            array = PyDict_Check(value.ptr()) ? PyDict_GetItemWithError(value.ptr(), part.key.ptr()) : nullptr;
-            if (!array) {
-                return false;
-            }
-        }
-        out.push_back(plain(array, part.dtype, part.row_bytes * rows));
-        if (out.back() == nullptr || !has_shape(array, rows, part.shape)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/// Stores one step given as SB3's algorithms give it, and says whether it did. Anything out of the ordinary (another
-/// dtype, a wrong shape, a value that is not finite) is left to add_steps, which converts or explains.
+/// Stores one step given as SB3's algorithms give it, and says whether it did; see StepReader::read.
 bool try_add_step(BoundReplay& self, py::handle obs, py::handle next_obs, py::handle action, py::handle reward,
                   py::handle done, py::handle infos, bool handle_timeouts, bool check_finite, bool withheld) {
-    const std::size_t n_envs = self.replay.ring().n_envs();
-    std::vector<const std::byte*> current;
-    std::vector<const std::byte*> next;
-    current.reserve(self.format.observations.size());
-    next.reserve(self.format.observations.size());
-    std::vector<float> numbers(3 * n_envs, 0.0f);
-    float* rewards = numbers.data();
-    float* dones = rewards + n_envs;
-    float* timeouts = dones + n_envs;
-    const std::byte* actions = plain(action, self.format.action_dtype, n_envs * self.format.action_bytes());
-    if (actions == nullptr || !read_observations(self.format, obs, n_envs, current) ||
-        !read_observations(self.format, next_obs, n_envs, next) || !read_floats(reward, n_envs, rewards) ||
-        !read_floats(done, n_envs, dones) || (handle_timeouts && !read_timeouts(infos, n_envs, timeouts))) {
+    StepReader reader(self.format, self.replay.ring().n_envs());
+    if (!reader.read(obs, next_obs, action, reward, done, infos, handle_timeouts, check_finite)) {
         return false;
     }
-    const FloatFormat action_format = self.format.action_format();
-    const std::size_t action_elements = action_format == FloatFormat::none ? 0 : n_envs * self.format.action_dim;
-    if (check_finite && (!std::all_of(rewards, rewards + n_envs, [](float r) { return std::isfinite(r); }) ||
-                         find_non_finite(actions, action_elements, action_format) != all_finite)) {
-        return false;
-    }
-    const Step step{current, next, actions, rewards, dones, timeouts};
     const py::gil_scoped_release release;
-    return !self.replay.add(step, 1, check_finite, withheld).has_value();
+    return !self.replay.add(reader.step(), 1, check_finite, withheld).has_value();
 }
 
 /// Stores as many steps as `rewards` has rows. None, or (column, is_next, row, element) of the first non-finite
@@ -132,25 +26,13 @@ bool try_add_step(BoundReplay& self, py::handle obs, py::handle next_obs, py::ha
 py::object add_steps(BoundReplay& self, const std::vector<py::array>& current, const std::vector<py::array>& next,
                      const py::array& actions, const Contiguous<float>& rewards, const Contiguous<float>& dones,
                      const Contiguous<float>& timeouts, bool check_finite, bool withheld) {
-    const std::size_t n_envs = self.replay.ring().n_envs();
-    const std::size_t count = static_cast<std::size_t>(rewards.size()) / n_envs;
-    const std::size_t rows = count * n_envs;
-    const auto now = row_addresses(current, self.format.observations, rows, "observations");
-    const auto later = row_addresses(next, self.format.observations, rows, "next_observations");
-    require_bytes(actions, rows * self.format.action_bytes(), "actions");
-    require_bytes(rewards, rows * sizeof(float), "rewards");
-    require_bytes(dones, rows * sizeof(float), "dones");
-    require_bytes(timeouts, rows * sizeof(float), "timeouts");
-    const Step first{now, later, bytes_of(actions), rewards.data(), dones.data(), timeouts.data()};
+    const StepArrays arrays(self.format, self.replay.ring().n_envs(), current, next, actions, rewards, dones, timeouts);
     std::optional<NonFinite> found;
     {
         const py::gil_scoped_release release;
-        found = self.replay.add(first, count, check_finite, withheld);
+        found = self.replay.add(arrays.first(), arrays.count(), check_finite, withheld);
     }
-    if (!found) {
-        return py::none();
-    }
-    return py::make_tuple(found->column, found->side == Side::next, found->row, found->element);
+    return place_of(found);
 }
 
 }  // namespace

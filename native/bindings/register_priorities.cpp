@@ -1,8 +1,7 @@
-#include <algorithm>
 #include <stdexcept>
-#include <vector>
 
 #include "register.hpp"
+#include "td_errors.hpp"
 
 namespace webscale::bindings {
 
@@ -20,45 +19,21 @@ py::tuple draw(BoundReplay& self, std::size_t count, double beta) {
     return py::make_tuple(rows, weights);
 }
 
-/// TD errors as they come from torch or NumPy; false for any other type or shape.
-template <class T>
-bool read_td_errors(const py::array& array, std::vector<double>& out) {
-    if (!py::isinstance<py::array_t<T, py::array::c_style>>(array)) {
-        return false;
-    }
-    const auto* values = static_cast<const T*>(array.data());
-    std::copy(values, values + out.size(), out.begin());
-    return true;
-}
-
 /// (updated, stale, cut), or None when a TD error is not a finite non-negative number of a plain type; nothing is changed
 /// then, and the caller says why. Priorities above `ceiling` are cut to it.
 py::object try_update_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids, const py::array& td_errors,
                                  double epsilon, double ceiling) {
-    std::vector<double> priorities(static_cast<std::size_t>(ids.size()));
-    if (td_errors.size() != ids.size() || !(read_td_errors<float>(td_errors, priorities) ||
-                                            read_td_errors<double>(td_errors, priorities))) {
+    const auto read = read_priorities(td_errors, static_cast<std::size_t>(ids.size()), epsilon, ceiling);
+    if (!read) {
         return py::none();
-    }
-    std::size_t cut = 0;
-    for (double& priority : priorities) {
-        // Checked before epsilon is added, in which a tiny negative number would vanish.
-        if (!(priority >= 0.0 && priority + epsilon <= PrioritySampler::max_allowed)) {
-            return py::none();
-        }
-        priority += epsilon;
-        if (priority > ceiling) {
-            priority = ceiling;
-            ++cut;
-        }
     }
     const auto id_span = view(ids);
     UpdateCounts counts{};
     {
         const py::gil_scoped_release release;
-        counts = self.replay.update_priorities(id_span, priorities);
+        counts = self.replay.update_priorities(id_span, read->priorities);
     }
-    return py::make_tuple(counts.updated, counts.stale, cut);
+    return py::make_tuple(counts.updated, counts.stale, read->cut);
 }
 
 py::tuple raise_priorities(BoundReplay& self, const Contiguous<std::int64_t>& ids, double factor) {

@@ -68,11 +68,11 @@ void PrioritySampler::note_presence(std::span<const std::size_t> rows, std::span
     presence_->assign(rows.data() + first, present.data() + first, rows.size() - first);
 }
 
-void PrioritySampler::assign_max(std::span<const std::size_t> rows) {
+void PrioritySampler::assign_max(std::span<const std::size_t> rows, double at_least) {
     // The rows being replaced must not count: else one outlier would be inherited for ever by whatever replaces it.
     std::vector<double> priorities(rows.size(), 0.0);
     priorities_.assign(rows.data(), priorities.data(), rows.size());
-    const double highest = new_priority_ == NewPriority::max_ever ? max_ever_ : max_priority();
+    const double highest = std::max(at_least, new_priority_ == NewPriority::max_ever ? max_ever_ : max_priority());
     std::fill(priorities.begin(), priorities.end(), highest > 0.0 ? highest : 1.0);
     store(rows, priorities);
 }

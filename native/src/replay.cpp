@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "webscale/finite.hpp"
 
 namespace webscale {
 
@@ -76,24 +75,10 @@ void Replay::check_rows(std::span<const std::int64_t> rows) const {
     }
 }
 
-std::optional<NonFinite> Replay::find_non_finite_in(const Step& first, std::size_t count) const noexcept {
-    for (std::size_t c = 0; c < ring_.columns().size(); ++c) {
-        const ObservationLayout& layout = ring_.columns()[c].layout();
-        const std::size_t elements = layout.row_bytes / element_bytes(layout.format);
-        for (const Side side : {Side::current, Side::next}) {
-            const std::byte* values = side == Side::current ? first.current[c] : first.next[c];
-            const std::size_t found = find_non_finite(values, elements * ring_.n_envs() * count, layout.format);
-            if (found != all_finite) {
-                return NonFinite{c, side, found / elements, found % elements};
-            }
-        }
-    }
-    return std::nullopt;
-}
-
-std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool check_finite, bool withheld) {
+std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool check_finite, bool withheld,
+                                     double at_least) {
     if (check_finite) {
-        if (const auto found = find_non_finite_in(first, count)) {
+        if (const auto found = find_non_finite(first, ring_.layouts(), count * ring_.n_envs())) {
             return found;
         }
     }
@@ -113,7 +98,7 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
         if (sampler_ && withheld) {
             sampler_->assign(rows, no_priority);
         } else if (sampler_) {
-            sampler_->assign_max(rows);
+            sampler_->assign_max(rows, at_least);
         }
         for (std::size_t c = 0; c < current.size(); ++c) {
             const std::size_t step_bytes = ring_.columns()[c].layout().row_bytes * n_envs;

@@ -52,6 +52,15 @@ TransitionRing::TransitionRing(std::size_t capacity, std::size_t n_envs, std::sp
     }
 }
 
+std::vector<ObservationLayout> TransitionRing::layouts() const {
+    std::vector<ObservationLayout> layouts;
+    layouts.reserve(columns_.size());
+    for (const ObservationColumn& column : columns_) {
+        layouts.push_back(column.layout());
+    }
+    return layouts;
+}
+
 void TransitionRing::add(const Step& step) {
     const std::size_t slot = position();
     // All memory first: from here on nothing can fail, so a step is stored whole or not at all.

@@ -8,10 +8,12 @@ from sb3_webscale.buffers.her_replay import WebscaleHerReplayBuffer
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.priority_feedback import PriorityFeedback
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples, WebscaleReplayBufferSamples
+from sb3_webscale.buffers.sharded_replay import ShardedReplayBuffer
 
 __all__ = [
     "NativeReplayBuffer",
     "PriorityFeedback",
+    "ShardedReplayBuffer",
     "WebscaleDictReplayBuffer",
     "WebscaleDictReplayBufferSamples",
     "WebscaleHerReplayBuffer",

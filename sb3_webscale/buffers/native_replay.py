@@ -187,7 +187,7 @@ class NativeReplayBuffer(NativeStorage):
         if batch_size < 1:
             msg = f"batch_size is {batch_size}, but must be at least 1"
             raise InvalidInputError(msg)
-        stored = self.size() * self.n_envs
+        stored = self._stored
         if stored == 0:
             msg = (
                 f"cannot sample {batch_size} transitions, since none is stored: add transitions first (learning_starts)"
@@ -212,7 +212,7 @@ class NativeReplayBuffer(NativeStorage):
 
     def _distinct_rows(self, batch_size: int) -> npt.NDArray[np.int64]:
         # NumPy's own choice without replacement would permute the whole buffer for each batch.
-        stored = self.size() * self.n_envs
+        stored = self._stored
         seed = np.random.randint(0, 2**63 - 1, dtype=np.int64)  # noqa: NPY002
         return np.random.default_rng(seed).choice(stored, size=batch_size, replace=False, shuffle=False)
 
@@ -225,7 +225,7 @@ class NativeReplayBuffer(NativeStorage):
 
     def _samples(self, gathered: NativeBatch, env: VecNormalize | None) -> Any:
         obs, next_obs, actions, terminals, rewards, ids, lengths, weights = gathered
-        self._sample_ages.note(ids, self._replay.steps)
+        self._note_ages(ids)
         # Every array was made for this batch, so sharing its memory with a tensor is safe.
         tensor = th.from_numpy if th.device(self.device).type == "cpu" else partial(self.to_torch, copy=False)
         rewards = self._normalize_reward(rewards, env)
@@ -243,6 +243,14 @@ class NativeReplayBuffer(NativeStorage):
             tensor(ids),
             None if weights is None else tensor(weights),
         )
+
+    def _note_ages(self, ids: npt.NDArray[np.int64]) -> None:
+        self._sample_ages.note(ids, self._replay.steps)
+
+    @property
+    def _age_unit(self) -> int:
+        """Ids for each unit of age."""
+        return self.n_envs
 
     def _tensors(
         self, parts: list[npt.NDArray[Any]], env: VecNormalize | None, tensor: Callable[[Any], th.Tensor]
@@ -356,7 +364,7 @@ class NativeReplayBuffer(NativeStorage):
             msg = f"count is {count}, but must be at least 0"
             raise InvalidInputError(msg)
         end = self._replay.steps * self.n_envs
-        return np.arange(end - min(count, self.size() * self.n_envs), end, dtype=np.int64)
+        return np.arange(end - min(count, self._stored), end, dtype=np.int64)
 
     def priorities(self, ids: Any) -> npt.NDArray[np.float64]:
         """
@@ -373,13 +381,13 @@ class NativeReplayBuffer(NativeStorage):
             prioritized mode O(n): one pass in native code.
         """
         numbers: dict[str, float] = {
-            "transitions": self.size() * self.n_envs,
-            "capacity": self.buffer_size * self.n_envs,
-            "fill": self.size() / self.buffer_size,
+            "transitions": self._stored,
+            "capacity": self._capacity,
+            "fill": self._stored / self._capacity,
             "nbytes": self.nbytes,
         }
         numbers |= tier_statistics(self._replay)
-        numbers |= self._sample_ages.statistics(self.n_envs)
+        numbers |= self._sample_ages.statistics(self._age_unit)
         if self.prioritization is not None:
             numbers |= sampling_spread(self._replay) | {
                 "alpha": self._replay.alpha,

@@ -18,11 +18,10 @@ from sb3_webscale.buffers.observation_view import ObservationView
 from sb3_webscale.buffers.spaces import ActionLayout, ObservationLayout, action_layout, observation_layouts
 from sb3_webscale.buffers.spill_directory import SpillDirectory
 from sb3_webscale.buffers.state import FORMAT, native_state, restore_native
-from sb3_webscale.errors import BufferStateError, DataError, InvalidInputError, SnapshotFormatError
+from sb3_webscale.buffers.step_arrays import StepConverter
+from sb3_webscale.errors import BufferStateError, InvalidInputError, SnapshotFormatError
 
 __all__ = ["NativeStorage"]
-
-_FINITE_FIX = "mend the environment or converter, or pass check_finite=False to store it as it is"
 
 
 class NativeStorage(ReplayBuffer):
@@ -64,10 +63,13 @@ class NativeStorage(ReplayBuffer):
         """Refuse what is another buffer class's to store."""
 
     def _new_native(self) -> _native.Replay:
+        return self._new_ring(self.buffer_size, self.n_envs)
+
+    def _new_ring(self, slots: int, n_envs: int) -> _native.Replay:
         columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in self._layouts]
         form = _native.TransitionFormat(columns, self._action_layout.dtype, self._action_layout.dim)
         try:
-            return _native.Replay(self.buffer_size, self.n_envs, form)
+            return _native.Replay(slots, n_envs, form)
         except MemoryError as error:
             msg = (
                 f"buffer_size is {self.buffer_size * self.n_envs}, which does not fit into memory: choose a smaller one"
@@ -121,6 +123,20 @@ class NativeStorage(ReplayBuffer):
         return self._native
 
     @property
+    def _live_ring(self) -> _native.Replay:
+        """The ring that live views show."""
+        return self._replay
+
+    @property
+    def _stored(self) -> int:
+        """Transitions stored now."""
+        return self.size() * self.n_envs
+
+    @property
+    def _capacity(self) -> int:
+        return self.buffer_size * self.n_envs
+
+    @property
     def pos(self) -> int:
         """Slot that the next step is written to."""
         return self._native.position if self._native is not None else 0
@@ -146,7 +162,7 @@ class NativeStorage(ReplayBuffer):
     @property
     def actions(self) -> npt.NDArray[Any]:
         """Live view, shape (buffer_size, n_envs, action_dim)."""
-        return self._replay.actions
+        return self._live_ring.actions
 
     @actions.setter
     def actions(self, value: npt.ArrayLike) -> None:
@@ -155,7 +171,7 @@ class NativeStorage(ReplayBuffer):
     @property
     def rewards(self) -> npt.NDArray[np.float32]:
         """Live view, shape (buffer_size, n_envs)."""
-        return self._replay.rewards
+        return self._live_ring.rewards
 
     @rewards.setter
     def rewards(self, value: npt.ArrayLike) -> None:
@@ -164,7 +180,7 @@ class NativeStorage(ReplayBuffer):
     @property
     def dones(self) -> npt.NDArray[np.float32]:
         """Live view, shape (buffer_size, n_envs)."""
-        return self._replay.dones
+        return self._live_ring.dones
 
     @dones.setter
     def dones(self, value: npt.ArrayLike) -> None:
@@ -173,7 +189,7 @@ class NativeStorage(ReplayBuffer):
     @property
     def timeouts(self) -> npt.NDArray[np.float32]:
         """Live view, shape (buffer_size, n_envs)."""
-        return self._replay.timeouts
+        return self._live_ring.timeouts
 
     @timeouts.setter
     def timeouts(self, value: npt.ArrayLike) -> None:
@@ -205,7 +221,7 @@ class NativeStorage(ReplayBuffer):
     def _observation_views(self, following: bool) -> Any:
         shape = (self.buffer_size, self.n_envs)
         return self._keyed(
-            [ObservationView(self._replay, i, layout, following, shape) for i, layout in enumerate(self._layouts)]
+            [ObservationView(self._live_ring, i, layout, following, shape) for i, layout in enumerate(self._layouts)]
         )
 
     def _keyed(self, parts: list[Any]) -> Any:
@@ -248,14 +264,7 @@ class NativeStorage(ReplayBuffer):
         ):  # fmt: skip
             self._steps_added += self.n_envs
             return
-        timeouts = np.zeros(self.n_envs, dtype=np.float32)
-        if self.handle_timeout_termination:
-            if len(infos) != self.n_envs:
-                msg = (
-                    f"infos has {len(infos)} entries, but there are {self.n_envs} environments: give one dict for each"
-                )
-                raise DataError(msg)
-            timeouts[:] = [info.get("TimeLimit.truncated", False) for info in infos]
+        timeouts = self._converter(self.n_envs).timeouts(infos, self.handle_timeout_termination)
         self.add_steps(obs, next_obs, action, reward, done, timeouts)
 
     def add_steps(
@@ -271,75 +280,18 @@ class NativeStorage(ReplayBuffer):
         :param timeouts: (T * n_envs,), truncated and therefore bootstrapped
         :raises DataError: when a value is NaN or infinite, or a shape is wrong; nothing is stored then
         """
-        rows = len(timeouts)
-        if rows % self.n_envs != 0:
-            msg = f"{rows} rows were given, but their number must be a multiple of n_envs={self.n_envs}"
-            raise DataError(msg)
-        timeouts = np.ascontiguousarray(timeouts, dtype=np.float32)
-        rewards = _contiguous(reward, np.dtype(np.float32), rows, "reward")
-        if self.check_finite and not np.isfinite(rewards).all():
-            row = int(np.flatnonzero(~np.isfinite(rewards))[0])
-            msg = f"reward of {self._place(row)} is {rewards[row]}, but rewards must be finite: {_FINITE_FIX}"
-            raise DataError(msg)
-        actions = _contiguous(action, self._action_layout.dtype, rows * self._action_layout.dim, "action")
-        if self.check_finite and actions.dtype.kind == "f" and not np.isfinite(actions).all():
-            row = int(np.flatnonzero(~np.isfinite(actions))[0]) // self._action_layout.dim
-            values = actions.reshape(rows, -1)[row]
-            msg = f"action of {self._place(row)} is {values}, but actions must be finite: {_FINITE_FIX}"
-            raise DataError(msg)
-        found = self._replay.add_steps(
-            self._observation_arrays(obs, rows, "obs"),
-            self._observation_arrays(next_obs, rows, "next_obs"),
-            actions,
-            rewards,
-            _contiguous(done, np.dtype(np.float32), rows, "done"),
-            timeouts,
-            self.check_finite,
-            self._withholds_new_rows,
-        )
+        converter = self._converter(self.n_envs)
+        steps = converter.convert(obs, next_obs, action, reward, done, timeouts)
+        found = self._replay.add_steps(*steps, self.check_finite, self._withholds_new_rows)
         if found is not None:
-            self._report_non_finite(found, next_obs if found[1] else obs)
-        self._steps_added += rows
+            raise converter.non_finite(found, obs, next_obs)
+        self._steps_added += len(timeouts)
+
+    def _converter(self, n_envs: int) -> StepConverter:
+        return StepConverter(self._layouts, self._action_layout, n_envs, self.check_finite)
 
     # HER draws only from finished episodes.
     _withholds_new_rows = False
-
-    def _observation_arrays(self, obs: Any, rows: int, name: str) -> list[npt.NDArray[Any]]:
-        arrays = []
-        for layout in self._layouts:
-            part = obs if layout.key is None else obs[layout.key]
-            size = rows * (layout.row_bytes // layout.dtype.itemsize)
-            array = _contiguous(part, layout.dtype, size, layout.named(name))
-            self._check_shape(np.shape(part), rows, layout, name)
-            arrays.append(array)
-        return arrays
-
-    @staticmethod
-    def _check_shape(given: tuple[int, ...], rows: int, layout: ObservationLayout, name: str) -> None:
-        # SB3 reshapes Discrete observations, and broadcasting lets a single environment leave its axis out.
-        fitting = [(rows, *layout.shape)]
-        fitting += [(rows,)] if layout.shape == (1,) else []
-        fitting += [layout.shape] if rows == 1 else []
-        if given not in fitting:
-            msg = f"{layout.named(name)} has shape {given}, but {(rows, *layout.shape)} is needed"
-            raise DataError(msg)
-
-    def _report_non_finite(self, found: tuple[int, bool, int, int], obs: Any) -> None:
-        column, following, row, element = found
-        layout = self._layouts[column]
-        part = np.asarray(obs if layout.key is None else obs[layout.key]).ravel()
-        width = layout.row_bytes // layout.dtype.itemsize
-        where = np.unravel_index(element, layout.shape)
-        name = layout.named("next_obs" if following else "obs")
-        feature = ", ".join(str(int(i)) for i in where)
-        msg = (
-            f"{name} of {self._place(row)} is {part[row * width + element]} at feature [{feature}], but observations "
-            f"must be finite: {_FINITE_FIX}"
-        )
-        raise DataError(msg)
-
-    def _place(self, row: int) -> str:
-        return f"environment {row % self.n_envs}" + (f", step {row // self.n_envs}" if row >= self.n_envs else "")
 
     @property
     def _saved_with_priorities(self) -> bool:
@@ -349,8 +301,10 @@ class NativeStorage(ReplayBuffer):
         attributes = self.__dict__.copy()
         del attributes["_native"]
         attributes.pop("_spill_directory", None)
-        native = native_state(self._replay, len(self._layouts), self.n_envs)
-        return {"format": FORMAT, "attributes": attributes, "native": native}
+        return {"format": FORMAT, "attributes": attributes, "native": self._saved_native()}
+
+    def _saved_native(self) -> dict[str, Any]:
+        return native_state(self._replay, len(self._layouts), self.n_envs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         found = state.get("format") if isinstance(state, dict) else None
@@ -362,8 +316,7 @@ class NativeStorage(ReplayBuffer):
             raise SnapshotFormatError(msg)
         try:
             self.__dict__.update(state["attributes"])
-            native = self._new_native()
-            restore_native(native, state["native"], len(self._layouts), self._saved_with_priorities, self._limit_memory)
+            native = self._restored_native(state["native"])
         except InvalidInputError:  # a ValueError, but about the budget
             raise
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -371,14 +324,7 @@ class NativeStorage(ReplayBuffer):
             raise SnapshotFormatError(msg) from error
         self._native = native
 
-
-def _contiguous(values: Any, dtype: np.dtype[Any], size: int, name: str) -> npt.NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind == "f" and dtype.kind != "f" and not np.isfinite(array).all():
-        msg = f"{name} holds NaN or infinity, which {dtype} cannot store: {_FINITE_FIX.split(',')[0]}"
-        raise DataError(msg)
-    array = np.ascontiguousarray(array, dtype=dtype)
-    if array.size != size:
-        msg = f"{name} has shape {array.shape}, that is {array.size} elements, but {size} are needed"
-        raise DataError(msg)
-    return array.reshape(-1)
+    def _restored_native(self, state: dict[str, Any]) -> _native.Replay:
+        native = self._new_native()
+        restore_native(native, state, len(self._layouts), self._saved_with_priorities, self._limit_memory)
+        return native

@@ -45,8 +45,8 @@ public:
     void raise(std::span<const std::size_t> rows, double factor);
 
     /// Gives new rows the largest priority among all other rows now stored, or the largest that assign() ever set, and 1
-    /// when there is none. O(count log n).
-    void assign_max(std::span<const std::size_t> rows);
+    /// when there is none; but not less than `at_least`. O(count log n).
+    void assign_max(std::span<const std::size_t> rows, double at_least = 0.0);
 
     /// Re-derives every mass. O(n).
     void set_alpha(double alpha);
@@ -75,6 +75,7 @@ public:
 
     double priority(std::size_t row) const noexcept { return priorities_.leaf(row); }
     double mass(std::size_t row) const noexcept { return masses_.leaf(row); }
+    const SumTree& masses() const noexcept { return masses_; }
     double max_priority() const noexcept { return priorities_.root(); }
     double total_mass() const noexcept { return masses_.total(); }
     double alpha() const noexcept { return alpha_; }

@@ -8,19 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "webscale/non_finite.hpp"
 #include "webscale/priority_sampler.hpp"
 #include "webscale/tiering.hpp"
 #include "webscale/transition_ring.hpp"
 
 namespace webscale {
-
-/// Where add() met a NaN or an infinity: `row` counts the observations given, step by step and env by env inside.
-struct NonFinite {
-    std::size_t column;
-    Side side;
-    std::size_t row;
-    std::size_t element;
-};
 
 struct UpdateCounts {
     std::size_t updated;
@@ -44,9 +37,11 @@ public:
 
     /// Stores `count` steps, which lie one after another in each of the first one's arrays. With `check_finite`, a NaN
     /// or infinity among floating-point observations is reported instead and nothing is stored. With `withheld`, the
-    /// new rows cannot be drawn until admit() is called for them. Throws std::bad_alloc, or SpillError when there is no
-    /// room and none can be made on disk; the steps before that one are stored.
-    std::optional<NonFinite> add(const Step& first, std::size_t count, bool check_finite, bool withheld);
+    /// new rows cannot be drawn until admit() is called for them; otherwise their priority is the largest stored, or
+    /// `at_least` when that is larger. Throws std::bad_alloc, or SpillError when there is no room and none can be made on
+    /// disk; the steps before that one are stored.
+    std::optional<NonFinite> add(const Step& first, std::size_t count, bool check_finite, bool withheld,
+                                 double at_least = 0.0);
 
     /// Copies `rows` out; see TransitionRing::gather. Throws std::out_of_range for a row that is not filled, SpillError for
     /// one that cannot be read.
@@ -118,7 +113,6 @@ private:
     void draw_locked(double beta, std::span<std::int64_t> rows, std::span<float> weights);
     template <class Function>
     void reading_frames(Function function);
-    std::optional<NonFinite> find_non_finite_in(const Step& first, std::size_t count) const noexcept;
 
     std::optional<FrameMemory> memory_;  // outlives the ring, which gives its chunks back
     TransitionRing ring_;

@@ -104,6 +104,8 @@ public:
 
     LiveIds live_ids() const noexcept { return LiveIds(*this); }
 
+    std::vector<ObservationLayout> layouts() const;
+
     std::vector<ObservationColumn>& columns() noexcept { return columns_; }
     const std::vector<ObservationColumn>& columns() const noexcept { return columns_; }
     RowRecords& records() noexcept { return records_; }
