@@ -6,6 +6,7 @@ A message states the parameter, the value it had, the rule it broke and how to f
 from __future__ import annotations
 
 __all__ = [
+    "ActorError",
     "BufferStateError",
     "ConfigError",
     "DataError",
@@ -22,6 +23,10 @@ __all__ = [
 
 class WebscaleError(Exception):
     """Root of every error that sb3_webscale raises on purpose."""
+
+
+class ActorError(WebscaleError, RuntimeError):
+    """The other side of an actor's channel is gone, or does not keep up."""
 
 
 class InvalidInputError(WebscaleError, ValueError):

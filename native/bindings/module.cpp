@@ -21,5 +21,6 @@ PYBIND11_MODULE(_native, module) {
     pybind11::register_local_exception_translator(&translate);
     webscale::bindings::register_replay(module);
     webscale::bindings::register_sharded(module);
+    webscale::bindings::register_channel(module);
     webscale::bindings::register_sum_tree(module);
 }

@@ -6,6 +6,7 @@
 
 namespace webscale::bindings {
 
+void register_channel(pybind11::module_& module);
 void register_replay(pybind11::module_& module);
 void register_sharded(pybind11::module_& module);
 void register_sum_tree(pybind11::module_& module);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,17 @@ from sb3_webscale.buffers.state import FORMAT, native_state, restore_native
 from sb3_webscale.buffers.step_arrays import StepConverter
 from sb3_webscale.errors import BufferStateError, InvalidInputError, SnapshotFormatError
 
-__all__ = ["NativeStorage"]
+__all__ = ["NativeStorage", "transition_format"]
+
+
+def transition_format(layouts: Sequence[ObservationLayout], actions: ActionLayout) -> _native.TransitionFormat:
+    """
+    :param layouts: observation arrays of a transition
+    :param actions: layout of its action
+    :return: the same for native code
+    """
+    columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in layouts]
+    return _native.TransitionFormat(columns, actions.dtype, actions.dim)
 
 
 class NativeStorage(ReplayBuffer):
@@ -66,8 +77,7 @@ class NativeStorage(ReplayBuffer):
         return self._new_ring(self.buffer_size, self.n_envs)
 
     def _new_ring(self, slots: int, n_envs: int) -> _native.Replay:
-        columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in self._layouts]
-        form = _native.TransitionFormat(columns, self._action_layout.dtype, self._action_layout.dim)
+        form = transition_format(self._layouts, self._action_layout)
         try:
             return _native.Replay(slots, n_envs, form)
         except MemoryError as error:
