@@ -43,8 +43,8 @@ class ActorFeed:
     """Takes what actor processes add into the streams of a buffer.
 
     Each actor has a channel: a ring of whole steps in shared memory with one writer and one reader, which share no
-    lock. An actor that dies at any moment loses at most the step it was adding. When another process takes its place, the
-    episodes that were cut off count as truncated where they stop.
+    lock. An actor that dies at any moment loses at most the step it was adding. When another process takes its place,
+    the episodes that were cut off count as truncated where they stop.
 
     The shared memory is removed by :meth:`close`, when this object or its process ends, and if the process is killed by
     Python's resource tracker.
@@ -59,8 +59,8 @@ class ActorFeed:
     def __init__(self, buffer: ShardedReplayBuffer, envs_per_actor: Sequence[int], records: int = 256) -> None:
         if sum(envs_per_actor) != buffer.actor_streams or min(envs_per_actor, default=0) < 1 or records < 1:
             msg = (
-                f"envs_per_actor is {list(envs_per_actor)} and records {records}, but each actor must have "
-                f"1 environment or more, their sum must be the buffer's actor_streams={buffer.actor_streams}, and records 1 at least"
+                f"envs_per_actor is {list(envs_per_actor)} and records {records}, but each actor must have an "
+                f"environment or more, in all the buffer's actor_streams={buffer.actor_streams}, and 1 record or more"
             )
             raise InvalidInputError(msg)
         self._buffer = buffer
@@ -116,7 +116,7 @@ class ActorFeed:
             writer = channel.writer
             found.append(
                 ActorStatus(
-                    writer[0] != 0, is_alive(writer), writer[0], channel.written, channel.written - channel.taken
+                    writer != 0, is_alive(writer), pid_of(writer), channel.written, channel.written - channel.taken
                 )
             )
         return found

@@ -71,8 +71,8 @@ class ActorWriter:
         previous = self._channel.writer
         if (is_alive(previous) and previous != this_process()) or not self._channel.claim(previous, this_process()):
             msg = (
-                f"the channel {handle.name} has a writer, process {pid_of(self._channel.writer)}, which is alive: give each "
-                "actor a handle of its own"
+                f"the channel {handle.name} has a writer, process {pid_of(self._channel.writer)}, which is alive: give "
+                "each actor a handle of its own"
             )
             raise ActorError(msg)
 

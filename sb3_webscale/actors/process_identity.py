@@ -42,4 +42,4 @@ def is_alive(process: int) -> bool:
 
 def _started(process: psutil.Process) -> int:
     """Hundredths of a second, of which the lowest bits are enough."""
-    return round(process.create_time() * 100) % _TIMES
+    return int(process.create_time() * 100) % _TIMES
