@@ -99,7 +99,7 @@ public:
     SpillStore(const SpillStore&) = delete;
     SpillStore& operator=(const SpillStore&) = delete;
 
-    /// Writes frames to a free slot and flushes them. Throws SpillError or std::bad_alloc; the slot is free then.
+    /// Writes frames to a free slot, whose space the disk has then promised. Throws SpillError or std::bad_alloc; the slot is free then.
     std::shared_ptr<const SpillSegment> write(const std::byte* frames, std::size_t bytes);
 
     const std::string& directory() const noexcept { return directory_; }
