@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <stdexcept>
 
 #include "webscale/prefetch.hpp"
@@ -18,7 +17,6 @@ constexpr std::size_t bytes_of_frame_lookahead = std::size_t{16} << 10;  // half
 constexpr std::size_t least_frame_lookahead = 8;
 constexpr std::size_t bytes_worth_threads = std::size_t{256} << 10;  // waking one costs as much as copying half of this
 constexpr std::size_t bytes_of_part = std::size_t{64} << 10;
-constexpr std::size_t bytes_on_disk_worth_a_thread = std::size_t{128} << 10;
 
 std::size_t checked(std::size_t value, const char* message) {
     if (value == 0) {
@@ -143,33 +141,24 @@ void TransitionRing::prefetch_rows(std::span<const std::int64_t> rows) const noe
 
 void TransitionRing::gather_column(std::size_t column, std::span<const std::int64_t> rows,
                                    std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const {
+    if (columns_[column].memory() != nullptr) {
+        read_observations(column, rows, last_rows, current, next);
+        return;
+    }
     const std::size_t row_bytes = columns_[column].layout().row_bytes;
     const std::size_t total = rows.size() * row_bytes * ((current != nullptr) + (next != nullptr));
-    const bool on_disk = columns_[column].memory() != nullptr;
-    if (total < (on_disk ? 2 * bytes_on_disk_worth_a_thread : bytes_worth_threads)) {
+    if (total < bytes_worth_threads) {
         gather_observations(column, rows, last_rows, current, next);
         return;
     }
-    WorkerPool& workers = WorkerPool::shared();
-    const std::size_t parts =
-        on_disk ? std::min(total / bytes_on_disk_worth_a_thread, workers.width()) : total / bytes_of_part;
-    std::vector<std::exception_ptr> errors(parts);
-    workers.run(parts, [&](std::size_t part) {
+    const std::size_t parts = total / bytes_of_part;
+    WorkerPool::shared().run(parts, [&](std::size_t part) {
         const std::size_t begin = rows.size() * part / parts;
         const std::size_t count = rows.size() * (part + 1) / parts - begin;
-        try {
-            gather_observations(column, rows.subspan(begin, count), last_rows.subspan(begin, count),
-                                current == nullptr ? nullptr : current + begin * row_bytes,
-                                next == nullptr ? nullptr : next + begin * row_bytes);
-        } catch (...) {
-            errors[part] = std::current_exception();  // it must not leave a helper thread
-        }
+        gather_observations(column, rows.subspan(begin, count), last_rows.subspan(begin, count),
+                            current == nullptr ? nullptr : current + begin * row_bytes,
+                            next == nullptr ? nullptr : next + begin * row_bytes);
     });
-    for (const std::exception_ptr& error : errors) {
-        if (error) {
-            std::rethrow_exception(error);
-        }
-    }
 }
 
 void TransitionRing::gather_scalars(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
@@ -207,10 +196,6 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
                                          std::span<const std::int64_t> last_rows, std::byte* current,
                                          std::byte* next) const {
     const ObservationColumn& source = columns_[column];
-    if (source.memory() != nullptr) {
-        read_observations(column, rows, last_rows, current, next);
-        return;
-    }
     const std::size_t offset = reference_offsets_[column];
     const std::size_t lookahead = std::max(bytes_of_frame_lookahead / source.layout().row_bytes, least_frame_lookahead);
     const auto ask_for = [&](std::size_t i) {

@@ -180,7 +180,8 @@ def print_table(results: list[dict[str, Any]]) -> None:
         table.add_row(
             f"{row['observation']}, {row['transitions']:,}", row["priorities"], f"{row['bytes'] / 1e6:,.0f}",
             f"{row['budget'] / 1e6:,.0f}", f"{row['bytes'] / row['budget']:.1f}",
-            f"{row['resident_growth'] / 1e6:,.0f}", f"{row['hit_rate']:.0%}", f"{row['memory_us']:,.0f}", f"{row['tiered_us']:,.0f}",
+            f"{row['resident_growth'] / 1e6:,.0f}", f"{row['hit_rate']:.0%}",
+            f"{row['memory_us']:,.0f}", f"{row['tiered_us']:,.0f}",
             f"{row['cached_share']:.0%}", f"{row['uncached_share']:.0%}",
             f"{row['add_memory_us']:,.0f}", f"{row['add_tiered_us']:,.0f}",
         )  # fmt: skip
