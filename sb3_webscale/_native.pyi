@@ -23,7 +23,7 @@ NativeBatch = tuple[
 class TransitionFormat:
     def __init__(
         self,
-        columns: Sequence[tuple[str | None, np.dtype[Any], Sequence[int], int]],
+        columns: Sequence[tuple[str | None, np.dtype[Any], Sequence[int], int, int]],
         action_dtype: np.dtype[Any],
         action_dim: int,
     ) -> None: ...

@@ -55,10 +55,9 @@ py::object tier_counts(const BoundReplay& self) {
 }  // namespace
 
 void register_replay(py::module_& module) {
-    using Columns = std::vector<std::tuple<py::object, py::dtype, std::vector<py::ssize_t>, std::size_t>>;
     py::class_<TransitionFormat>(module, "TransitionFormat", "How the bytes of a transition look as NumPy arrays.")
-        .def(py::init<const Columns&, py::dtype, std::size_t>(), py::arg("columns"), py::arg("action_dtype"),
-             py::arg("action_dim"));
+        .def(py::init<const std::vector<TransitionFormat::Column>&, py::dtype, std::size_t>(), py::arg("columns"),
+             py::arg("action_dtype"), py::arg("action_dim"));
 
     py::class_<BoundReplay> replay(module, "Replay", "Transition ring with optional priorities.");
     replay

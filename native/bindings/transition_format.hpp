@@ -18,6 +18,7 @@ struct ObservationFormat {
     std::vector<py::ssize_t> shape;
     std::size_t row_bytes;
     std::size_t frames;
+    std::size_t parts;
 };
 
 /// How the bytes of a native transition look as NumPy arrays.
@@ -26,14 +27,15 @@ struct TransitionFormat {
     py::dtype action_dtype;
     std::size_t action_dim;
 
-    /// `columns` holds (key, dtype, shape, frames).
-    TransitionFormat(const std::vector<std::tuple<py::object, py::dtype, std::vector<py::ssize_t>, std::size_t>>& columns,
-                     py::dtype action_type, std::size_t action_size)
+    /// (key, dtype, shape, frames, parts of each frame)
+    using Column = std::tuple<py::object, py::dtype, std::vector<py::ssize_t>, std::size_t, std::size_t>;
+
+    TransitionFormat(const std::vector<Column>& columns, py::dtype action_type, std::size_t action_size)
         : action_dtype(std::move(action_type)), action_dim(action_size) {
-        for (const auto& [key, dtype, shape, frames] : columns) {
+        for (const auto& [key, dtype, shape, frames, parts] : columns) {
             const auto elements = std::accumulate(shape.begin(), shape.end(), py::ssize_t{1}, std::multiplies<>());
             const auto bytes = static_cast<std::size_t>(elements * dtype.itemsize());
-            observations.push_back({key, dtype, shape, bytes, frames});
+            observations.push_back({key, dtype, shape, bytes, frames, parts});
         }
     }
 
@@ -44,7 +46,7 @@ struct TransitionFormat {
     std::vector<ObservationLayout> layouts() const {
         std::vector<ObservationLayout> layouts;
         for (const ObservationFormat& format : observations) {
-            layouts.push_back({format.row_bytes, format.frames, float_format(format.dtype)});
+            layouts.push_back({format.row_bytes, format.frames, float_format(format.dtype), format.parts});
         }
         return layouts;
     }

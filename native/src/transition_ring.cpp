@@ -246,6 +246,12 @@ void TransitionRing::read_observations(std::size_t column, std::span<const std::
         }
     }
     reads.run(*source.memory());
+    if (current != nullptr) {
+        source.finish(current, rows.size());
+    }
+    if (next != nullptr) {
+        source.finish(next, rows.size());
+    }
 }
 
 void TransitionRing::clear() noexcept {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <random>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -56,6 +58,17 @@ private:
     Row row_;
 };
 
+/// The same frames taking turns.
+Row interleaved(const FrameInterleaving& interleaving, const Row& row) {
+    std::vector<const std::byte*> frames;
+    for (std::size_t frame = 0; frame < interleaving.frames; ++frame) {
+        frames.push_back(row.data() + frame * row.size() / interleaving.frames);
+    }
+    Row out(row.size());
+    interleaving.interleave(frames, out.data());
+    return out;
+}
+
 using References = std::vector<ObservationColumn::Sequence>;
 
 Row read(const ObservationColumn& column, std::size_t env, Side side, const References& references) {
@@ -68,10 +81,11 @@ Row read(const ObservationColumn& column, std::size_t env, Side side, const Refe
 
 TEST_CASE("every stored row reads back bit for bit, at every fill level and after wrapping") {
     for (const std::size_t capacity : {1u, 2u, 3u, 17u}) {
-        for (const std::size_t frames : {1u, 2u, 4u}) {
+        for (const auto& [frames, parts] : {std::pair{1u, 1u}, {2u, 1u}, {4u, 1u}, {2u, 6u}, {4u, 2u}, {4u, 3u}}) {
             constexpr std::size_t n_envs = 2;
-            constexpr std::size_t frame_bytes = 5;
-            ObservationColumn column(capacity, n_envs, {frames * frame_bytes, frames});
+            constexpr std::size_t frame_bytes = 6;
+            ObservationColumn column(capacity, n_envs, {frames * frame_bytes, frames, FloatFormat::none, parts});
+            const FrameInterleaving interleaving{frames, parts, frame_bytes / parts};
             std::vector<StackedEnvironment> envs;
             for (unsigned env = 0; env < n_envs; ++env) {
                 envs.emplace_back(frames, frame_bytes, env + 1);
@@ -83,6 +97,8 @@ TEST_CASE("every stored row reads back bit for bit, at every fill level and afte
                 const std::size_t previous = (step + capacity - 1) % capacity;
                 for (std::size_t env = 0; env < n_envs; ++env) {
                     auto [now, next] = envs[env].step();
+                    now = interleaved(interleaving, now);
+                    next = interleaved(interleaving, next);
                     column.add(env, step == 0 ? nullptr : references[previous * n_envs + env].data(), now.data(),
                                next.data(), references[slot * n_envs + env].data());
                     model[slot * n_envs + env] = {now, next};
@@ -117,6 +133,36 @@ TEST_CASE("a running stack of frames is kept once") {
         previous = references;
     }
     CHECK(column.stream(0).live_frames() == capacity + 4);
+}
+
+TEST_CASE("frames that take turns in a row are kept once too") {
+    constexpr std::size_t capacity = 1000;
+    constexpr FrameInterleaving interleaving{4, 16, 3};
+    constexpr std::size_t frame_bytes = 48;
+    ObservationColumn column(capacity, 1, {4 * frame_bytes, 4, FloatFormat::none, 16});
+    std::mt19937 random(8);
+    Row stack(4 * frame_bytes);
+    References previous(8);
+    for (std::size_t step = 0; step < capacity; ++step) {
+        const Row now = interleaved(interleaving, stack);
+        std::memmove(stack.data(), stack.data() + frame_bytes, 3 * frame_bytes);
+        for (std::size_t i = 3 * frame_bytes; i < stack.size(); ++i) {
+            stack[i] = static_cast<std::byte>(random());
+        }
+        References references(8);
+        column.add(0, step == 0 ? nullptr : previous.data(), now.data(), interleaved(interleaving, stack).data(),
+                   references.data());
+        previous = references;
+    }
+    CHECK(column.stream(0).live_frames() == 1 + capacity);  // the first stack is four times the same frame
+}
+
+TEST_CASE("layouts that do not add up are refused") {
+    for (const ObservationLayout& layout :
+         {ObservationLayout{0}, {12, 0}, {12, 5}, {12, 4, FloatFormat::none, 0}, {12, 4, FloatFormat::none, 2},
+          {65, 65}}) {
+        CHECK_THROWS_AS(ObservationColumn(10, 1, layout), std::invalid_argument);
+    }
 }
 
 TEST_CASE("stacks that move by several frames are found too") {

@@ -14,6 +14,7 @@ from stable_baselines3.her.goal_selection_strategy import GoalSelectionStrategy
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from sb3_webscale.buffers.dict_replay import WebscaleDictReplayBuffer
+from sb3_webscale.buffers.frame_stacks import FrameStacks
 from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.prioritization import Prioritization
@@ -68,6 +69,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
+        frame_stack: FrameStacks = None,
         memory_budget: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -78,6 +80,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
             alpha, beta_start, beta_end, beta_steps, priority_epsilon,
             temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
         )  # fmt: skip
+        self._frame_stack = frame_stack
         self._budget = parse_memory_budget(memory_budget, spill_dir)
         # SB3's constructor calls the native one with SB3's parameters only; ours are set afterwards.
         super().__init__(

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale.buffers.algorithm_agreement import building_algorithm, check_agreement, sampling_algorithm
+from sb3_webscale.buffers.frame_stacks import FrameStacks
 from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.n_step import n_step_returns
 from sb3_webscale.buffers.native_storage import NativeStorage
@@ -78,6 +79,8 @@ class NativeReplayBuffer(NativeStorage):
         (``"max_ever"``)
     :param seed: seed of prioritized draws; None follows SB3's seed
     :param check_finite: refuse NaN and infinite rewards and observations; False stores them as SB3 does
+    :param frame_stack: number of frames stacked in an observation, such as ``VecFrameStack``'s ``n_stack``, or (number,
+        axis); for some keys of a Dict space, a dict of these. None detects images only, 1 stands for no stack
     :param memory_budget: bytes, or a string such as ``"2GB"``, that the buffer may hold in memory; observations beyond
         it are kept in files. None keeps everything in memory
     :param spill_dir: directory for these files; needed with a budget
@@ -110,6 +113,7 @@ class NativeReplayBuffer(NativeStorage):
         new_priority: str = "max_stored",
         seed: int | None = None,
         check_finite: bool = True,
+        frame_stack: FrameStacks = None,
         memory_budget: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -124,6 +128,7 @@ class NativeReplayBuffer(NativeStorage):
             temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
         )  # fmt: skip
         check_agreement(building_algorithm(), type(self).__name__, n_steps, gamma)
+        self._frame_stack = self._frame_stack if frame_stack is None else frame_stack
         self._budget = self._budget or parse_memory_budget(memory_budget, spill_dir)
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 
 from sb3_webscale import _native
+from sb3_webscale.buffers.frame_stacks import FrameStacks
 from sb3_webscale.buffers.memory_budget import MemoryBudget
 from sb3_webscale.buffers.observation_view import ObservationView
 from sb3_webscale.buffers.spaces import ActionLayout, ObservationLayout, action_layout, observation_layouts
@@ -31,7 +32,7 @@ def transition_format(layouts: Sequence[ObservationLayout], actions: ActionLayou
     :param actions: layout of its action
     :return: the same for native code
     """
-    columns = [(layout.key, layout.dtype, layout.shape, layout.frames) for layout in layouts]
+    columns = [(layout.key, layout.dtype, layout.shape, layout.stacking.frames, layout.parts) for layout in layouts]
     return _native.TransitionFormat(columns, actions.dtype, actions.dim)
 
 
@@ -58,7 +59,7 @@ class NativeStorage(ReplayBuffer):
                 raise InvalidInputError(msg)
         self._check_observation_space(observation_space)
         self._native: _native.Replay | None = None
-        self._layouts: list[ObservationLayout] = observation_layouts(observation_space)
+        self._layouts: list[ObservationLayout] = observation_layouts(observation_space, self._frame_stack)
         self._action_layout: ActionLayout = action_layout(action_space)
         # Not ReplayBuffer.__init__, which would allocate SB3's arrays.
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
@@ -86,7 +87,8 @@ class NativeStorage(ReplayBuffer):
             )
             raise MemoryError(msg) from error
 
-    # Set before this class is constructed, which then does not warn about memory.
+    # Set before this class is constructed, like the budget, with which it does not warn about memory.
+    _frame_stack: FrameStacks = None
     _budget: MemoryBudget | None = None
     _spill_directory: SpillDirectory | None = None
 
@@ -114,7 +116,7 @@ class NativeStorage(ReplayBuffer):
     def _warn_if_too_large(self) -> None:
         if self._budget is not None:
             return
-        frame_bytes = sum(layout.row_bytes // layout.frames for layout in self._layouts)
+        frame_bytes = sum(layout.frame_bytes for layout in self._layouts)
         rows = self.buffer_size * self.n_envs
         expected = rows * (frame_bytes + self._action_layout.dim * self._action_layout.dtype.itemsize + 12)
         available = psutil.virtual_memory().available

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.preprocessing import get_action_dim, get_obs_shape
 
+from sb3_webscale.buffers.frame_stacks import (
+    FrameStack,
+    FrameStacks,
+    Stacking,
+    detected_stacking,
+    leading_stacking,
+    requested_stack,
+    requested_stacking,
+)
 from sb3_webscale.errors import InvalidInputError
 
 __all__ = ["ActionLayout", "ObservationLayout", "action_layout", "observation_layouts"]
-
-# A leading axis is taken for a stack of frames when it is this short and each part this large: below, one reference
-# for each frame would cost more than sharing frames saves.
-_MAX_FRAMES = 16
-_MIN_FRAME_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,19 @@ class ObservationLayout:
     :param key: key in a Dict space, or None for a flat one
     :param shape: shape of one observation, as SB3 stores it
     :param dtype: element type, kept in memory and in the sample
+    :param stacking: equal parts of an observation that may be shared with its neighbours in time
     """
 
     key: str | None
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
+    stacking: Stacking
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "stacking" not in state:
+            # The first buffers of format 1 knew of stacks along the first axis only.
+            self.__dict__["stacking"] = leading_stacking(self.shape, self.dtype)
 
     def named(self, name: str) -> str:
         """``name``, with the key for a part of a Dict space."""
@@ -42,11 +55,14 @@ class ObservationLayout:
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
-    def frames(self) -> int:
-        """Equal parts of an observation that may be shared with its neighbours in time, along the first axis."""
-        if len(self.shape) < 2 or not 2 <= self.shape[0] <= _MAX_FRAMES:
-            return 1
-        return self.shape[0] if self.row_bytes // self.shape[0] >= _MIN_FRAME_BYTES else 1
+    def frame_bytes(self) -> int:
+        """Bytes of one frame, or of an observation that is no stack."""
+        return self.row_bytes // self.stacking.frames
+
+    @property
+    def parts(self) -> int:
+        """Parts in which the frames take turns; 1 when each is contiguous."""
+        return math.prod(self.shape[: self.stacking.axis])
 
 
 @dataclass(frozen=True)
@@ -57,21 +73,25 @@ class ActionLayout:
     dtype: np.dtype[np.generic]
 
 
-def observation_layouts(space: spaces.Space[object]) -> list[ObservationLayout]:
+def observation_layouts(space: spaces.Space[Any], frame_stack: FrameStacks = None) -> list[ObservationLayout]:
     """
     :param space: observation space, Dict spaces included
+    :param frame_stack: number of stacked frames, or (number, axis), of every array or by key; None detects images
     :return: one layout for each array of an observation, in the order of the Dict space's keys
-    :raises InvalidInputError: when the space, or one inside the Dict, cannot be stored
+    :raises InvalidInputError: when the space, or one inside the Dict, cannot be stored or does not hold such stacks
     """
     if isinstance(space, spaces.Dict):
         if not space.spaces:
             msg = "observation_space is a Dict without keys, so there is nothing to store: give it at least one"
             raise InvalidInputError(msg)
-        return [_array_layout(key, part, f"observation_space[{key!r}]") for key, part in space.spaces.items()]
-    return [_array_layout(None, space, "observation_space")]
+        return [
+            _array_layout(key, part, requested_stack(frame_stack, space, key)) for key, part in space.spaces.items()
+        ]
+    return [_array_layout(None, space, requested_stack(frame_stack, space, None))]
 
 
-def _array_layout(key: str | None, space: spaces.Space[object], name: str) -> ObservationLayout:
+def _array_layout(key: str | None, space: spaces.Space[Any], stack: FrameStack | None) -> ObservationLayout:
+    name = "observation_space" if key is None else f"observation_space[{key!r}]"
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         msg = (
             f"{name} is {space}, which a replay buffer cannot store: use Box, Discrete, MultiDiscrete, MultiBinary, "
@@ -84,10 +104,13 @@ def _array_layout(key: str | None, space: spaces.Space[object], name: str) -> Ob
     if math.prod(shape) == 0:
         msg = f"{name} is {space}, which has no elements: give every axis a length of at least 1"
         raise InvalidInputError(msg)
-    return ObservationLayout(key, shape, np.dtype(space.dtype))
+    dtype = np.dtype(space.dtype)
+    if stack is None:
+        return ObservationLayout(key, shape, dtype, detected_stacking(space, shape, dtype))
+    return ObservationLayout(key, shape, dtype, requested_stacking(stack, space, shape, dtype, key))
 
 
-def action_layout(space: spaces.Space[object]) -> ActionLayout:
+def action_layout(space: spaces.Space[Any]) -> ActionLayout:
     """
     :param space: action space
     :return: how many elements of which type an action is stored as; float64 becomes float32, as in SB3
@@ -107,7 +130,7 @@ def action_layout(space: spaces.Space[object]) -> ActionLayout:
     return ActionLayout(get_action_dim(space), np.dtype(np.float32) if dtype == np.float64 else dtype)
 
 
-def _refuse_nested(space: spaces.Space[object], name: str) -> None:
+def _refuse_nested(space: spaces.Space[Any], name: str) -> None:
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim != 1:
         flat = space.nvec.ravel().tolist()
         msg = f"{name} is {space}, but only MultiDiscrete spaces of one axis can be stored: use MultiDiscrete({flat})"
