@@ -3,7 +3,8 @@
 Images: ALE Pong played at random, four frames of 84 x 84 stacked by SB3's VecFrameStack, grey under SB3's Atari
 wrappers and RGB under Gymnasium's, with channels first (as under VecTransposeImage) and last. Vectors from random walks
 with episodes of 200 steps: 256 floats, and four stacked frames of 64. Both buffers are filled to capacity; the bytes
-are those of SB3's arrays and of ours (all native memory), beside what the process really grew by (resident set size).
+are those of SB3's arrays and of ours (all native memory), beside what a process really grew by
+(resident set size, with the emulator's).
 
     python zoo/benchmarks/memory.py [--quick] [--output FILE.json]
 """
@@ -14,6 +15,7 @@ import argparse
 import gc
 import itertools
 import json
+import multiprocessing
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -90,11 +92,12 @@ def array_bytes(buffer: ReplayBuffer) -> int:
     return sum(getattr(buffer, name).nbytes for name in names)
 
 
-def measure(buffer: ReplayBuffer, steps: Iterator[Step]) -> dict[str, float]:
-    """Fill the buffer; bytes per transition by its arrays and by the growth of the process."""
+def measure(build: Callable[[], ReplayBuffer], stream: Callable[[], Iterator[Step]]) -> dict[str, float]:
+    """Fill a buffer; bytes per transition by its arrays and by the growth of the process."""
+    buffer = build()
     gc.collect()
     before = psutil.Process().memory_info().rss
-    for step in steps:
+    for step in stream():
         buffer.add(*step)
     gc.collect()
     grown = psutil.Process().memory_info().rss - before
@@ -127,14 +130,19 @@ def main() -> None:
     for column in ("stream", "transitions", "SB3", "webscale", "ratio", "SB3 resident", "webscale resident"):
         table.add_column(column, justify="left" if column == "stream" else "right")
     results = []
-    for name, count, observation_space, action_space, stream, frame_stack in cases:
-        own = partial(WebscaleReplayBuffer, frame_stack=frame_stack)
-        ours = measure(own(count, observation_space, action_space), stream(count, arguments.seed))
-        sb3 = measure(ReplayBuffer(count, observation_space, action_space), stream(count, arguments.seed))
-        ratio = sb3["bytes"] / ours["bytes"]
-        results.append({"stream": name, "transitions": count, "sb3": sb3, "webscale": ours, "ratio": ratio})
-        numbers = [sb3["bytes"], ours["bytes"], ratio, sb3["resident"], ours["resident"]]
-        table.add_row(name, f"{count:,}", *(f"{value:,.2f}" if value < 100 else f"{value:,.0f}" for value in numbers))
+    # Each in a process of its own, so that none fills memory that another has left.
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as workers:
+        for name, count, observation_space, action_space, stream, frame_stack in cases:
+            steps = partial(stream, count, arguments.seed)
+            form = (count, observation_space, action_space)
+            ours = workers.apply(measure, (partial(WebscaleReplayBuffer, *form, frame_stack=frame_stack), steps))
+            sb3 = workers.apply(measure, (partial(ReplayBuffer, *form), steps))
+            ratio = sb3["bytes"] / ours["bytes"]
+            results.append({"stream": name, "transitions": count, "sb3": sb3, "webscale": ours, "ratio": ratio})
+            numbers = [sb3["bytes"], ours["bytes"], ratio, sb3["resident"], ours["resident"]]
+            table.add_row(
+                name, f"{count:,}", *(f"{value:,.2f}" if value < 100 else f"{value:,.0f}" for value in numbers)
+            )
     Console(width=120).print(table)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps({"seed": arguments.seed, "results": results}, indent=2))
