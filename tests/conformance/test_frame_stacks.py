@@ -14,9 +14,17 @@ from gymnasium import spaces
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+from stable_baselines3.common.envs import BitFlippingEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecTransposeImage
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from sb3_webscale import MixedReplayBuffer, WebscaleDictReplayBuffer, WebscaleReplayBuffer
+from sb3_webscale import (
+    MixedReplayBuffer,
+    ShardedReplayBuffer,
+    WebscaleDictReplayBuffer,
+    WebscaleHerReplayBuffer,
+    WebscaleReplayBuffer,
+)
 
 from .random_steps import RandomSteps
 from .same_bits import assert_same_bits, assert_same_draws
@@ -241,7 +249,25 @@ def test_stacks_on_disk(kind: StackKind, tmp_path: Any) -> None:
     assert_same_draws(pickle.loads(pickle.dumps(tiered)), plain)
 
 
-def test_history_has_the_same_stacks() -> None:
+def test_history_and_shards_have_the_same_stacks() -> None:
     kind = KINDS["vector"]
-    buffer = MixedReplayBuffer(30, kind.space, ACTIONS, online_ratio=0.5, frame_stack=4)
-    assert buffer._layouts[0].stacking.frames == buffer._options["frame_stack"] == 4
+    mixed = MixedReplayBuffer(30, kind.space, ACTIONS, online_ratio=0.5, frame_stack=4)
+    assert mixed._layouts[0].stacking.frames == mixed._options["frame_stack"] == 4
+    sharded = ShardedReplayBuffer(300, kind.space, ACTIONS, n_envs=2, shards=2, frame_stack=4, prioritized=True)
+    plain = WebscaleReplayBuffer(300, kind.space, ACTIONS, n_envs=2)
+    RandomSteps(kind.space, ACTIONS, 2).fill(100, sharded, plain)
+    assert sharded._layouts[0].stacking.frames == 4
+    samples = sharded.sample(64)
+    stored = {row.tobytes() for row in np.asarray(plain.observations)[:100].reshape(-1, *kind.shape)}
+    assert all(row.tobytes() in stored for row in samples.observations.numpy())
+
+
+def test_hindsight_replay_of_stacks() -> None:
+    env = DummyVecEnv([partial(BitFlippingEnv, n_bits=64, continuous=True, max_steps=4)])
+    arguments = (40, env.observation_space, env.action_space, env, "cpu")
+    ours = WebscaleHerReplayBuffer(*arguments, frame_stack={"observation": 2})  # type: ignore[arg-type]
+    theirs = HerReplayBuffer(*arguments)  # type: ignore[arg-type]
+    assert [layout.stacking.frames for layout in ours._layouts] == [1, 1, 2]
+    steps = RandomSteps(env.observation_space, env.action_space, 1)
+    steps.fill(60, ours, theirs)
+    assert_same_draws(ours, theirs)

@@ -1,8 +1,9 @@
 """Speed of the replay buffers against Stable-Baselines3's and cpprb's, side by side in one process.
 
-Three kinds of observation: 17 floats and 256 floats (1,000,000 transitions), and stacked Atari frames (4, 84, 84)
-uint8 (50,000). Every figure is end to end: from the Python call to torch tensors, batch 256. The contestants take turns
-within each round, so that a change of the machine's speed meets all of them; a figure is the median over rounds.
+Four kinds of observation: 17 floats and 256 floats (1,000,000 transitions), and stacked Atari frames with channels
+first and last, (4, 84, 84) and (84, 84, 4) uint8 (50,000). Every figure is end to end: from the Python call to torch
+tensors, batch 256. The contestants take turns within each round, so that a change of the machine's speed meets all of
+them; a figure is the median over rounds.
 `limit` is the time that one thread takes to copy as many bytes between two arrays too large for the caches.
 
     python zoo/benchmarks/replay.py [--quick] [--output FILE.json]
@@ -153,6 +154,7 @@ def main() -> None:
         Kind("17 floats", spaces.Box(-np.inf, np.inf, (17,), np.float32), 1_000_000 // shrink),
         Kind("256 floats", spaces.Box(-np.inf, np.inf, (256,), np.float32), 1_000_000 // shrink),
         Kind("(4, 84, 84) uint8", spaces.Box(0, 255, (4, 84, 84), np.uint8), 50_000 // shrink),
+        Kind("(84, 84, 4) uint8", spaces.Box(0, 255, (84, 84, 4), np.uint8), 50_000 // shrink),
     ]
     adding = []
     for kind in kinds:

@@ -16,6 +16,7 @@ from gymnasium import spaces
 BATCH = 256
 TAPE = 4096
 ACTION_DIM = 6
+FRAMES = 4
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,16 @@ class Kind:
 
 
 class Tape:
-    """An endless stream of observations: vectors, or frames of which each is stacked with the three before it."""
+    """An endless stream of observations: vectors, or frames of which each is stacked with those before it."""
 
     def __init__(self, kind: Kind, n_envs: int, seed: int) -> None:
         random = np.random.default_rng(seed)
         shape = kind.space.shape
         if kind.space.dtype == np.uint8:
-            frames = random.integers(0, 256, (TAPE + 3, *shape[1:]), dtype=np.uint8)
-            self._rows = [np.repeat(frames[None, i : i + 4], n_envs, axis=0) for i in range(min(TAPE, 512))]
+            axis = 0 if shape[0] == FRAMES else 2
+            frames = random.integers(0, 256, (TAPE + FRAMES - 1, *np.delete(shape, axis)), dtype=np.uint8)
+            stacks = (np.moveaxis(frames[i : i + FRAMES], 0, axis) for i in range(min(TAPE, 512)))
+            self._rows = [np.repeat(stack[None], n_envs, axis=0) for stack in stacks]
         else:
             self._rows = list(random.standard_normal((TAPE, n_envs, *shape)).astype(np.float32))
 
