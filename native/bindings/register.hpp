@@ -14,6 +14,7 @@ void register_sum_tree(pybind11::module_& module);
 // Parts of the class that register_replay creates.
 void register_adding(pybind11::class_<BoundReplay>& replay);
 void register_gathering(pybind11::class_<BoundReplay>& replay);
+void register_pending(pybind11::module_& module, pybind11::class_<BoundReplay>& replay);
 void register_priorities(pybind11::class_<BoundReplay>& replay);
 void register_state(pybind11::class_<BoundReplay>& replay);
 

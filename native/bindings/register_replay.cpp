@@ -88,6 +88,7 @@ void register_replay(py::module_& module) {
         .def_property_readonly("actions", &action_view);
     register_adding(replay);
     register_gathering(replay);
+    register_pending(module, replay);
     register_priorities(replay);
     register_state(replay);
 }

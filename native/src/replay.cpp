@@ -1,10 +1,11 @@
 #include "webscale/replay.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
-
+#include <utility>
 
 namespace webscale {
 
@@ -85,9 +86,12 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
     std::vector<const std::byte*> current(first.current.begin(), first.current.end());
     std::vector<const std::byte*> next(first.next.begin(), first.next.end());
     const std::size_t n_envs = ring_.n_envs();
-    const std::unique_lock lock(mutex_);
+    const auto lock = lock_when_free_below([&] {
+        const auto oldest_kept = static_cast<std::int64_t>(ring_.steps() + count - ring_.capacity());  // negative at first
+        return oldest_kept * static_cast<std::int64_t>(n_envs);
+    });
     std::vector<std::size_t> rows(sampler_ ? n_envs : 0);
-    const std::vector<double> no_priority(rows.size(), 0.0);
+    const std::vector<double> no_priority(sampler_ ? n_envs : 0);
     for (std::size_t i = 0; i < count; ++i) {
         if (tiering_) {
             tiering_->make_room();  // before anything changes: when it fails, this step was never begun
@@ -107,6 +111,19 @@ std::optional<NonFinite> Replay::add(const Step& first, std::size_t count, bool 
         }
     }
     return std::nullopt;
+}
+
+/// Locks for writing once no id below threshold(), which is called under the lock, is held.
+template <class Threshold>
+std::unique_lock<std::shared_mutex> Replay::lock_when_free_below(Threshold threshold) {
+    std::unique_lock lock(mutex_);
+    while (!held_.free_below(threshold())) {
+        const std::int64_t end = threshold();
+        lock.unlock();  // whoever holds one needs the lock to copy it
+        held_.wait_until_free_below(end);
+        lock.lock();
+    }
+    return lock;
 }
 
 /// Calls `function` while nobody writes, then lets a tiered replay exchange what is in memory if that is due.
@@ -142,6 +159,39 @@ void Replay::sample(double beta, std::span<std::int64_t> rows, std::span<float> 
         draw_locked(beta, rows, weights);
         ring_.gather(rows, windows, batch);
     });
+}
+
+ChosenRows Replay::choose(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) {
+    const std::shared_lock lock(mutex_);
+    check_rows(rows);
+    return choose_locked({rows.begin(), rows.end()}, windows, batch);
+}
+
+ChosenRows Replay::choose_by_priority(double beta, std::span<float> weights, const Windows& windows,
+                                      const Batch& batch) {
+    std::vector<std::int64_t> rows(weights.size());
+    const std::shared_lock lock(mutex_);
+    draw_locked(beta, rows, weights);
+    return choose_locked(std::move(rows), windows, batch);
+}
+
+ChosenRows Replay::choose_locked(std::vector<std::int64_t> rows, const Windows& windows, const Batch& batch) {
+    std::vector<std::int64_t> last_rows = ring_.gather_fields(rows, windows, batch);
+    // A window's last row is newer than its first, so the oldest of these is the oldest of all.
+    std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+    const TransitionRing::LiveIds live = ring_.live_ids();
+    for (const std::int64_t row : rows) {
+        oldest = std::min(oldest, live.id_of(static_cast<std::size_t>(row)));
+    }
+    return {std::move(rows), std::move(last_rows), held_.hold(oldest)};
+}
+
+void Replay::copy_observations(ChosenRows& chosen, const Batch& batch) {
+    const HeldIds::Hold hold = std::move(chosen.hold);
+    if (!hold) {
+        throw std::logic_error("the observations of this batch were copied before");
+    }
+    reading_frames([&] { ring_.copy_observations(chosen.rows, chosen.last_rows, batch); });
 }
 
 void Replay::draw_locked(double beta, std::span<std::int64_t> rows, std::span<float> weights) {
@@ -221,7 +271,7 @@ DrawStatistics Replay::draw_statistics() const {
 }
 
 void Replay::clear() {
-    const std::unique_lock lock(mutex_);
+    const auto lock = lock_when_free_below([] { return std::numeric_limits<std::int64_t>::max(); });
     ring_.clear();
     if (sampler_) {
         sampler_->clear();

@@ -100,9 +100,21 @@ void TransitionRing::add_observations(const Step& step, std::size_t slot, std::s
 }
 
 void TransitionRing::gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) const {
-    const std::vector<std::int64_t> ends = windows.n_steps > 1 ? follow(rows, windows) : std::vector<std::int64_t>();
-    const std::span<const std::int64_t> last_rows = windows.n_steps > 1 ? std::span(ends) : rows;
-    gather_scalars(rows, last_rows, batch);
+    copy_observations(rows, gather_fields(rows, windows, batch), batch);
+}
+
+std::vector<std::int64_t> TransitionRing::gather_fields(std::span<const std::int64_t> rows, const Windows& windows,
+                                                        const Batch& batch) const {
+    std::vector<std::int64_t> last_rows = windows.n_steps > 1 ? follow(rows, windows) : std::vector<std::int64_t>();
+    gather_scalars(rows, last_rows.empty() ? rows : last_rows, batch);
+    return last_rows;
+}
+
+void TransitionRing::copy_observations(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                                       const Batch& batch) const {
+    if (last_rows.empty()) {
+        last_rows = rows;
+    }
     for (std::size_t c = 0; c < columns_.size(); ++c) {
         std::byte* current = c < batch.current.size() ? batch.current[c] : nullptr;
         std::byte* next = c < batch.next.size() ? batch.next[c] : nullptr;

@@ -1,6 +1,7 @@
 #include "webscale/replay.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <stdexcept>
 #include <thread>
@@ -113,4 +114,54 @@ TEST_CASE("no row is torn while threads add, draw, gather and update together") 
     first.join();
     second.join();
     CHECK(torn == 0);
+}
+
+TEST_CASE("a chosen row stays until its observations are copied, whatever is added meanwhile") {
+    auto replay = make_replay(4, 1);
+    for (int i = 0; i < 6; ++i) {
+        replay.add(UniformStep(static_cast<float>(i), 1).step(), 1, true, false);
+    }
+    // Rows 2 and 3 hold steps 2 and 3; with windows of two steps, step 3 is followed by step 4.
+    const std::vector<std::int64_t> rows = {2, 3};
+    std::vector<float> current(2 * row_floats), next(2 * row_floats), window_rewards(4);
+    std::vector<std::int64_t> lengths(2);
+    std::byte* current_out = reinterpret_cast<std::byte*>(current.data());
+    std::byte* next_out = reinterpret_cast<std::byte*>(next.data());
+    Batch batch;
+    batch.current = {&current_out, 1};
+    batch.next = {&next_out, 1};
+    const Windows windows{2, window_rewards.data(), lengths.data()};
+    ChosenRows chosen = replay.choose(rows, windows, batch);
+    CHECK(window_rewards == std::vector<float>{2.0f, 3.0f, 3.0f, 4.0f});
+
+    std::atomic<int> added{0};
+    std::thread writer([&] {
+        for (int i = 6; i < 12; ++i) {
+            replay.add(UniformStep(static_cast<float>(i), 1).step(), 1, true, false);
+            ++added;
+        }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(added == 0);  // the next step would overwrite step 2
+    replay.copy_observations(chosen, batch);
+    writer.join();
+    CHECK(added == 6);
+    CHECK(current.front() == 2.0f);
+    CHECK(current.back() == 3.0f);
+    CHECK(next.front() == 3.0f);
+    CHECK(next.back() == 4.0f);
+    CHECK_THROWS_AS(replay.copy_observations(chosen, batch), std::logic_error);
+}
+
+TEST_CASE("chosen rows that are dropped hold nobody up") {
+    auto replay = make_replay(2, 1);
+    replay.prioritize(1.0, 1);
+    replay.add(UniformStep(1.0f, 1).step(), 1, true, false);
+    std::vector<float> weights(3);
+    { const ChosenRows dropped = replay.choose_by_priority(0.5, weights, Windows(), Batch()); }
+    for (int i = 0; i < 4; ++i) {
+        replay.add(UniformStep(1.0f, 1).step(), 1, true, false);
+    }
+    replay.clear();
+    CHECK(replay.ring().filled_slots() == 0);
 }

@@ -36,7 +36,8 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
     :param n_sampled_goal: relabelled transitions for each real one
     :param goal_selection_strategy: ``future``, ``final`` or ``episode``
     :param copy_info_dict: keep infos and pass them to ``compute_reward``
-    :raises InvalidInputError: when ``n_steps`` is not 1, since a relabelled window would mix goals
+    :raises InvalidInputError: when ``n_steps`` is not 1, since a relabelled window would mix goals, or when
+        ``prefetch_size`` is not 0
 
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
     """
@@ -72,10 +73,12 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         frame_stack: FrameStacks = None,
         memory_budget: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
+        prefetch_size: int = 0,
     ) -> None:
         if n_steps != 1:
             msg = f"n_steps is {n_steps}, but HER relabels single transitions: leave n_steps=1"
             raise InvalidInputError(msg)
+        self._prefetch_queue(prefetch_size)
         settings = Prioritization(
             alpha, beta_start, beta_end, beta_steps, priority_epsilon,
             temperature, warmup_fraction, alpha_ramp_fraction, td_clip, new_priority,
@@ -94,6 +97,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
             self._prioritize(settings, seed)
         self._limit_memory(self._replay)
 
+    _can_prefetch = False
     _withholds_new_rows = True
     _options_follow = True
 

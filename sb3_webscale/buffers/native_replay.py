@@ -20,6 +20,7 @@ from sb3_webscale.buffers.frame_stacks import FrameStacks
 from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.n_step import n_step_returns
 from sb3_webscale.buffers.native_storage import NativeStorage
+from sb3_webscale.buffers.prefetch import PrefetchQueue
 from sb3_webscale.buffers.prioritization import (
     BatchFollower,
     FeedbackWatch,
@@ -39,7 +40,8 @@ from sb3_webscale.buffers.tier_statistics import tier_statistics
 from sb3_webscale.errors import BufferStateError, InvalidInputError
 
 if TYPE_CHECKING:
-    from sb3_webscale._native import NativeBatch
+    from sb3_webscale._native import NativeBatch, PendingBatch
+    from sb3_webscale.buffers.device_copies import DeviceCopies
 
 __all__ = ["NativeReplayBuffer"]
 
@@ -84,6 +86,8 @@ class NativeReplayBuffer(NativeStorage):
     :param memory_budget: bytes, or a string such as ``"2GB"``, that the buffer may hold in memory; observations beyond
         it are kept in files. None keeps everything in memory
     :param spill_dir: directory for these files; needed with a budget
+    :param prefetch_size: batches that are drawn ahead and copied out in the background; see
+        :class:`~sb3_webscale.buffers.prefetch.PrefetchQueue`. 0 draws each batch when it is asked for, as SB3 does
     :raises InvalidInputError: when a parameter or space is not supported
     :raises ConfigError: when the algorithm that builds the buffer has other n-step settings
     """
@@ -116,6 +120,7 @@ class NativeReplayBuffer(NativeStorage):
         frame_stack: FrameStacks = None,
         memory_budget: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
+        prefetch_size: int = 0,
     ) -> None:
         if n_steps < 1:
             msg = f"n_steps is {n_steps}, but must be at least 1"
@@ -129,6 +134,7 @@ class NativeReplayBuffer(NativeStorage):
         )  # fmt: skip
         check_agreement(building_algorithm(), type(self).__name__, n_steps, gamma)
         self._frame_stack = self._frame_stack if frame_stack is None else frame_stack
+        self._prefetch = self._prefetch_queue(prefetch_size)
         self._budget = self._budget or parse_memory_budget(memory_budget, spill_dir)
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs,
@@ -151,6 +157,22 @@ class NativeReplayBuffer(NativeStorage):
             self._prioritize(settings, seed)
         if not self._options_follow:
             self._limit_memory(self._replay)
+
+    # Whether batches come from one draw of one ring, so that they can be drawn ahead.
+    _can_prefetch = True
+    _prefetch: PrefetchQueue | None = None
+
+    @classmethod
+    def _prefetch_queue(cls, size: int) -> PrefetchQueue | None:
+        if size != 0 and not cls._can_prefetch:
+            msg = f"prefetch_size is {size}, but a {cls.__name__} cannot draw batches ahead: leave prefetch_size=0"
+            raise InvalidInputError(msg)
+        return PrefetchQueue(size) if size != 0 else None
+
+    @property
+    def prefetch_size(self) -> int:
+        """Batches that are drawn ahead."""
+        return 0 if self._prefetch is None else self._prefetch.size
 
     # Whether a subclass sets prioritized replay and the memory limit up after this class is constructed.
     _options_follow = False
@@ -178,11 +200,30 @@ class NativeReplayBuffer(NativeStorage):
     def _draw(self, batch_size: int, env: VecNormalize | None, replace: bool) -> Any:
         """A batch that nobody has been told about yet."""
         self._check_sample(batch_size, replace)
+        if self._prefetch is not None:
+            return self._prefetched(self._prefetch, batch_size, env, replace)
         if self.prioritization is not None:
             return self._samples(self._replay.sample(batch_size, self.beta, self.n_steps), env)
         if not replace:
             return self._samples_of_rows(self._distinct_rows(batch_size), env)
         return self._get_samples(self._uniform_slots(batch_size), env=env)
+
+    def _prefetched(self, queue: PrefetchQueue, batch_size: int, env: VecNormalize | None, replace: bool) -> Any:
+        # VecNormalize works on the host, with its statistics at delivery.
+        device = th.device(self.device) if env is None else None
+        batch = queue.next_batch(
+            (batch_size, replace, self.n_steps),
+            lambda: self._begin(batch_size, replace),
+            device if device is not None and device.type == "cuda" else None,
+        )
+        return self._samples(batch.arrays, env, batch.copies)
+
+    def _begin(self, batch_size: int, replace: bool) -> PendingBatch:
+        """Draw as :meth:`_draw` does, and leave the observations for later."""
+        if self.prioritization is not None:
+            return self._replay.begin_sample(batch_size, self.beta, self.n_steps)
+        rows = self._rows_of(self._uniform_slots(batch_size)) if replace else self._distinct_rows(batch_size)
+        return self._replay.begin_gather(rows, self.n_steps)
 
     def _check_sample(self, batch_size: int, replace: bool) -> None:
         if self._agreement_checks_left > 0:
@@ -222,17 +263,23 @@ class NativeReplayBuffer(NativeStorage):
         return np.random.default_rng(seed).choice(stored, size=batch_size, replace=False, shuffle=False)
 
     def _get_samples(self, batch_inds: npt.NDArray[np.int64], env: VecNormalize | None = None) -> Any:
-        envs = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))  # noqa: NPY002
-        return self._samples_of_rows(batch_inds * self.n_envs + envs, env)
+        return self._samples_of_rows(self._rows_of(batch_inds), env)
+
+    def _rows_of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        envs = np.random.randint(0, high=self.n_envs, size=(len(slots),))  # noqa: NPY002
+        return slots * self.n_envs + envs
 
     def _samples_of_rows(self, rows: npt.NDArray[np.int64], env: VecNormalize | None) -> Any:
         return self._samples(self._replay.gather(rows, self.n_steps), env)
 
-    def _samples(self, gathered: NativeBatch, env: VecNormalize | None) -> Any:
+    def _samples(self, gathered: NativeBatch, env: VecNormalize | None, copies: DeviceCopies | None = None) -> Any:
         obs, next_obs, actions, terminals, rewards, ids, lengths, weights = gathered
         self._note_ages(ids)
         # Every array was made for this batch, so sharing its memory with a tensor is safe.
-        tensor = th.from_numpy if th.device(self.device).type == "cpu" else partial(self.to_torch, copy=False)
+        on_host = th.device(self.device).type == "cpu"
+        tensor: Callable[[Any], th.Tensor] = th.from_numpy if on_host else partial(self.to_torch, copy=False)
+        if copies is not None:
+            tensor = copies.before(tensor, self.device)
         rewards = self._normalize_reward(rewards, env)
         discounts = None
         if lengths is not None:
@@ -410,6 +457,8 @@ class NativeReplayBuffer(NativeStorage):
         return self.prioritized
 
     def reset(self) -> None:
+        if self._prefetch is not None:
+            self._prefetch.clear()
         super().reset()
         self.last_batch = None
         self._sample_ages = SampleAges()

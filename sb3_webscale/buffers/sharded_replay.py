@@ -43,7 +43,7 @@ class ShardedReplayBuffer(NativeReplayBuffer):
     :param window_decay: factor on the probability for each window of age, in (0, 1]; importance weights follow it
 
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`, Dict spaces included;
-    ``optimize_memory_usage`` and ``memory_budget`` are refused.
+    ``optimize_memory_usage``, ``memory_budget`` and ``prefetch_size`` are refused.
 
     :raises InvalidInputError: when a parameter or space is not supported
     """
@@ -94,6 +94,8 @@ class ShardedReplayBuffer(NativeReplayBuffer):
         super().__init__(
             buffer_size, observation_space, action_space, device, n_envs, False, handle_timeout_termination, **options
         )
+
+    _can_prefetch = False
 
     @property
     def streams(self) -> int:

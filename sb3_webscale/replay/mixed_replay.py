@@ -39,7 +39,7 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
     :param memory_budget: as in the other buffers; online ring and history have one half each
     :param spill_dir: as in the other buffers
 
-    Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
+    Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`; ``prefetch_size`` is refused.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         self.total_timesteps = total_timesteps
         self.history: WebscaleReplayBuffer | None = None
         self._options = options
+
+    _can_prefetch = False
 
     def load_history(self, transitions: Transitions) -> int:
         """Keep ``transitions`` as the history, replacing an earlier one.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "webscale/held_ids.hpp"
 #include "webscale/non_finite.hpp"
 #include "webscale/priority_sampler.hpp"
 #include "webscale/tiering.hpp"
@@ -18,6 +19,13 @@ namespace webscale {
 struct UpdateCounts {
     std::size_t updated;
     std::size_t stale;
+};
+
+/// Rows of which everything but the observations was copied out, and which are not overwritten before these are too.
+struct ChosenRows {
+    std::vector<std::int64_t> rows;
+    std::vector<std::int64_t> last_rows;  // of their windows, if longer than one step
+    HeldIds::Hold hold;
 };
 
 /// A transition ring with an optional priority sampler, safe to use from many threads: adding and updating exclude
@@ -54,6 +62,15 @@ public:
     /// Draws rows and copies them out with nothing in between: no writer can replace a row that was drawn.
     void sample(double beta, std::span<std::int64_t> rows, std::span<float> weights, const Windows& windows,
                 const Batch& batch);
+
+    /// The first half of gather() or sample(), which fixes what the batch holds: rows, fields, windows and weights. Until
+    /// copy_observations() or the end of what is returned, add() waits before it overwrites one of the rows, and clear()
+    /// waits.
+    ChosenRows choose(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch);
+    ChosenRows choose_by_priority(double beta, std::span<float> weights, const Windows& windows, const Batch& batch);
+
+    /// The second half, once, from any thread. Throws SpillError for an observation that cannot be read.
+    void copy_observations(ChosenRows& chosen, const Batch& batch);
 
     /// Sets raw priorities by id; ids whose transition was overwritten are counted and skipped.
     UpdateCounts update_priorities(std::span<const std::int64_t> ids, std::span<const double> priorities);
@@ -111,6 +128,9 @@ private:
     const PrioritySampler& required_sampler() const;
     void check_rows(std::span<const std::int64_t> rows) const;
     void draw_locked(double beta, std::span<std::int64_t> rows, std::span<float> weights);
+    ChosenRows choose_locked(std::vector<std::int64_t> rows, const Windows& windows, const Batch& batch);
+    template <class Threshold>
+    std::unique_lock<std::shared_mutex> lock_when_free_below(Threshold threshold);
     template <class Function>
     void reading_frames(Function function);
 
@@ -118,6 +138,7 @@ private:
     TransitionRing ring_;
     std::optional<PrioritySampler> sampler_;
     std::optional<Tiering> tiering_;
+    HeldIds held_;  // added to under mutex_
     mutable std::shared_mutex mutex_;
     mutable std::mutex drawing_;  // guards the sampler's generator among those who hold mutex_ shared
 };

@@ -56,6 +56,15 @@ public:
     /// All rows must be filled. O(bytes), large batches by several threads. Throws SpillError in a tiered ring.
     void gather(std::span<const std::int64_t> rows, const Windows& windows, const Batch& batch) const;
 
+    /// The first half of gather(): everything but the observations. Returns the last row of each window, or nothing when
+    /// windows are one step long.
+    std::vector<std::int64_t> gather_fields(std::span<const std::int64_t> rows, const Windows& windows,
+                                            const Batch& batch) const;
+
+    /// The second half: the observations, given what the first half returned.
+    void copy_observations(std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                           const Batch& batch) const;
+
     /// Asks for the memory of rows that gather() will be called for.
     void prefetch_rows(std::span<const std::int64_t> rows) const noexcept;
 
