@@ -22,5 +22,6 @@ PYBIND11_MODULE(_native, module) {
     webscale::bindings::register_replay(module);
     webscale::bindings::register_sharded(module);
     webscale::bindings::register_channel(module);
+    webscale::bindings::register_graph_index(module);
     webscale::bindings::register_sum_tree(module);
 }
