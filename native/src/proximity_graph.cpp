@@ -85,18 +85,11 @@ void ProximityGraph::search(const std::uint8_t* code, std::size_t ef, SearchScra
     for (const Node entry : entries_) {
         prefetch_code(entry);
     }
-    std::uint32_t nearest = UINT32_MAX;
-    Node start = entries_.front();
     for (const Node entry : entries_) {
-        const std::uint32_t distance = code_distance(code, this->code(entry), code_bytes_);
-        if (distance < nearest) {
-            nearest = distance;
-            start = entry;
-        }
+        met_first(entry);
+        pool.offer(code_distance(code, this->code(entry), code_bytes_), entry);
     }
     scratch.nodes_visited = entries_.size();
-    met_first(start);
-    pool.offer(code_distance(code, this->code(start), code_bytes_), start);
     Node fresh[max_degree];
     while (pool.unfinished()) {
         std::size_t count = 0;
@@ -276,9 +269,8 @@ std::vector<ProximityGraph::Node> ProximityGraph::unreachable() const {
             open.push_back(node);
         }
     };
-    // Searches begin at the nearest entry only, so one component must hold all.
-    if (!entries_.empty()) {
-        reach(entries_.front());
+    for (const Node entry : entries_) {
+        reach(entry);
     }
     while (!open.empty()) {
         const Node node = open.back();

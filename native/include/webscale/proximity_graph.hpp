@@ -94,7 +94,7 @@ private:
     ZeroedArray<Node> links_;
     ZeroedArray<std::uint8_t> degrees_;
     ZeroedArray<std::uint8_t> present_;
-    std::vector<Node> entries_;  // where searches begin: at the nearest of these
+    std::vector<Node> entries_;  // where searches begin, all different
     std::vector<Choice> choices_;
 };
 
