@@ -11,6 +11,8 @@ inline void prefetch(const void* address, std::size_t bytes = 1) noexcept {
     for (std::size_t offset = 0; offset < bytes && offset < 256; offset += 64) {
         __builtin_prefetch(line + offset);
     }
+    // GCC takes a function that does nothing but prefetch for one without effects, and drops calls of it.
+    asm volatile("");
 #else
     (void)address;
     (void)bytes;
