@@ -23,5 +23,6 @@ PYBIND11_MODULE(_native, module) {
     webscale::bindings::register_sharded(module);
     webscale::bindings::register_channel(module);
     webscale::bindings::register_graph_index(module);
+    webscale::bindings::register_numpy_stream(module);
     webscale::bindings::register_sum_tree(module);
 }

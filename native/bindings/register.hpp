@@ -8,6 +8,7 @@ namespace webscale::bindings {
 
 void register_channel(pybind11::module_& module);
 void register_graph_index(pybind11::module_& module);
+void register_numpy_stream(pybind11::module_& module);
 void register_replay(pybind11::module_& module);
 void register_sharded(pybind11::module_& module);
 void register_sum_tree(pybind11::module_& module);

@@ -20,6 +20,7 @@ from sb3_webscale.buffers.frame_stacks import FrameStacks
 from sb3_webscale.buffers.memory_budget import parse_memory_budget
 from sb3_webscale.buffers.n_step import n_step_returns
 from sb3_webscale.buffers.native_storage import NativeStorage
+from sb3_webscale.buffers.numpy_stream import randint
 from sb3_webscale.buffers.prefetch import PrefetchQueue
 from sb3_webscale.buffers.prioritization import (
     BatchFollower,
@@ -253,8 +254,8 @@ class NativeReplayBuffer(NativeStorage):
         # The calls and their order are those of SB3's ReplayBuffer.sample.
         saves_memory = self.optimize_memory_usage and not self.handle_timeout_termination
         if saves_memory and self.full and self.buffer_size > 1:
-            return (np.random.randint(1, self.buffer_size, size=batch_size) + self.pos) % self.buffer_size  # noqa: NPY002
-        return np.random.randint(0, self.size(), size=batch_size)  # noqa: NPY002
+            return (randint(1, self.buffer_size, batch_size) + self.pos) % self.buffer_size
+        return randint(0, self.size(), batch_size)
 
     def _distinct_rows(self, batch_size: int) -> npt.NDArray[np.int64]:
         # NumPy's own choice without replacement would permute the whole buffer for each batch.
@@ -266,8 +267,9 @@ class NativeReplayBuffer(NativeStorage):
         return self._samples_of_rows(self._rows_of(batch_inds), env)
 
     def _rows_of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        envs = np.random.randint(0, high=self.n_envs, size=(len(slots),))  # noqa: NPY002
-        return slots * self.n_envs + envs
+        if self.n_envs == 1:  # SB3 asks for an environment here too, which takes nothing from the stream
+            return np.ascontiguousarray(slots, dtype=np.int64)
+        return slots * self.n_envs + randint(0, self.n_envs, len(slots))
 
     def _samples_of_rows(self, rows: npt.NDArray[np.int64], env: VecNormalize | None) -> Any:
         return self._samples(self._replay.gather(rows, self.n_steps), env)

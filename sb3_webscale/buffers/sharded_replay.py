@@ -12,6 +12,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale import _native
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
+from sb3_webscale.buffers.numpy_stream import randint
 from sb3_webscale.buffers.prioritization import Prioritization
 from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.state import native_state, restore_native
@@ -255,7 +256,7 @@ class ShardedReplayBuffer(NativeReplayBuffer):
             return np.sort(np.random.random_sample(batch_size))  # noqa: NPY002
         stored = self._stored
         if replace:
-            numbers = np.random.randint(0, stored, size=batch_size)  # noqa: NPY002
+            numbers = randint(0, stored, batch_size)
         else:
             numbers = self._distinct_rows(batch_size)
         return (np.sort(numbers) + 0.5) / stored
