@@ -7,14 +7,14 @@ from typing import Any
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer
 
-from sb3_webscale.buffers.native_replay import NativeReplayBuffer
+from sb3_webscale.buffers.indexed_replay import IndexedReplayBuffer
 from sb3_webscale.errors import InvalidInputError
 
 __all__ = ["WebscaleDictReplayBuffer"]
 
 
-class WebscaleDictReplayBuffer(NativeReplayBuffer, DictReplayBuffer):
-    """Drop-in for SB3's ``DictReplayBuffer``; parameters as :class:`NativeReplayBuffer`. N-step returns and
+class WebscaleDictReplayBuffer(IndexedReplayBuffer, DictReplayBuffer):
+    """Drop-in for SB3's ``DictReplayBuffer``; parameters as :class:`IndexedReplayBuffer`. N-step returns and
     ``optimize_memory_usage``, which SB3's class lacks, work too."""
 
     def _check_observation_space(self, space: spaces.Space[Any]) -> None:

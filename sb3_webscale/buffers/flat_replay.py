@@ -6,14 +6,14 @@ from typing import Any
 
 from gymnasium import spaces
 
-from sb3_webscale.buffers.native_replay import NativeReplayBuffer
+from sb3_webscale.buffers.indexed_replay import IndexedReplayBuffer
 from sb3_webscale.errors import InvalidInputError
 
 __all__ = ["WebscaleReplayBuffer"]
 
 
-class WebscaleReplayBuffer(NativeReplayBuffer):
-    """Drop-in for SB3's ``ReplayBuffer`` and ``NStepReplayBuffer``; parameters as :class:`NativeReplayBuffer`."""
+class WebscaleReplayBuffer(IndexedReplayBuffer):
+    """Drop-in for SB3's ``ReplayBuffer`` and ``NStepReplayBuffer``; parameters as :class:`IndexedReplayBuffer`."""
 
     def _check_observation_space(self, space: spaces.Space[Any]) -> None:
         if isinstance(space, spaces.Dict):

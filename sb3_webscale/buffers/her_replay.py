@@ -21,6 +21,7 @@ from sb3_webscale.buffers.prioritization import Prioritization
 from sb3_webscale.buffers.random_seed import native_seed
 from sb3_webscale.buffers.samples import WebscaleDictReplayBufferSamples
 from sb3_webscale.errors import InvalidInputError
+from sb3_webscale.retrieval.index_config import parse_index_config
 
 __all__ = ["WebscaleHerReplayBuffer"]
 
@@ -36,8 +37,8 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
     :param n_sampled_goal: relabelled transitions for each real one
     :param goal_selection_strategy: ``future``, ``final`` or ``episode``
     :param copy_info_dict: keep infos and pass them to ``compute_reward``
-    :raises InvalidInputError: when ``n_steps`` is not 1, since a relabelled window would mix goals, or when
-        ``prefetch_size`` is not 0
+    :raises InvalidInputError: when ``n_steps`` is not 1, since a relabelled window would mix goals, when
+        ``prefetch_size`` is not 0, or when an ``index`` is asked for
 
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`.
     """
@@ -74,7 +75,9 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         memory_budget: int | str | None = None,
         spill_dir: str | os.PathLike[str] | None = None,
         prefetch_size: int = 0,
+        index: Any = None,
     ) -> None:
+        self._check_index(parse_index_config(index), {})
         if n_steps != 1:
             msg = f"n_steps is {n_steps}, but HER relabels single transitions: leave n_steps=1"
             raise InvalidInputError(msg)
@@ -98,6 +101,7 @@ class WebscaleHerReplayBuffer(HerReplayBuffer, WebscaleDictReplayBuffer):
         self._limit_memory(self._replay)
 
     _can_prefetch = False
+    _instead_of_index = "relabelling changes goals after the index has seen them; use WebscaleDictReplayBuffer"
     _withholds_new_rows = True
     _options_follow = True
 

@@ -391,6 +391,8 @@ class NativeReplayBuffer(NativeStorage):
         self._stale_updates += stale
         self._clipped_td_errors += clipped
         self._watch.fed()
+        if self._index is not None:
+            self._index.priorities_changed(self._replay, ids)
         return updated
 
     def mark_for_replay(self, ids: Any, boost: float = 1.5) -> int:
@@ -403,8 +405,11 @@ class NativeReplayBuffer(NativeStorage):
         :raises InvalidInputError: when ``boost`` is not a finite number of at least 1
         """
         self._required_prioritization()
-        raised, stale = self._replay.raise_priorities(as_ids(ids), checked_boost(boost))
+        ids = as_ids(ids)
+        raised, stale = self._replay.raise_priorities(ids, checked_boost(boost))
         self._stale_marks += stale
+        if self._index is not None:
+            self._index.priorities_changed(self._replay, ids)
         return raised
 
     def recent(self, count: int) -> npt.NDArray[np.int64]:

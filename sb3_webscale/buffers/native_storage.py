@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from sb3_webscale.buffers.spill_directory import SpillDirectory
 from sb3_webscale.buffers.state import FORMAT, native_state, restore_native
 from sb3_webscale.buffers.step_arrays import StepConverter
 from sb3_webscale.errors import BufferStateError, InvalidInputError, SnapshotFormatError
+
+if TYPE_CHECKING:
+    from sb3_webscale.buffers.experience_index import ExperienceIndex
 
 __all__ = ["NativeStorage", "transition_format"]
 
@@ -91,6 +94,8 @@ class NativeStorage(ReplayBuffer):
     _frame_stack: FrameStacks = None
     _budget: MemoryBudget | None = None
     _spill_directory: SpillDirectory | None = None
+    # Follows the ring in the buffers that can be searched.
+    _index: ExperienceIndex | None = None
 
     def _limit_memory(self, replay: _native.Replay) -> None:
         """Keep to the budget from now on; called while the buffer is empty and all but its frames has its memory."""
@@ -250,6 +255,8 @@ class NativeStorage(ReplayBuffer):
     def reset(self) -> None:
         """Forget every transition. Ids are not reused."""
         self._replay.clear()
+        if self._index is not None:
+            self._index.clear(self._replay)
 
     def add(
         self,
@@ -275,6 +282,8 @@ class NativeStorage(ReplayBuffer):
             self.handle_timeout_termination, self.check_finite, self._withholds_new_rows,
         ):  # fmt: skip
             self._steps_added += self.n_envs
+            if self._index is not None:
+                self._index.follow(self._replay)
             return
         timeouts = self._converter(self.n_envs).timeouts(infos, self.handle_timeout_termination)
         self.add_steps(obs, next_obs, action, reward, done, timeouts)
@@ -298,6 +307,8 @@ class NativeStorage(ReplayBuffer):
         if found is not None:
             raise converter.non_finite(found, obs, next_obs)
         self._steps_added += len(timeouts)
+        if self._index is not None:
+            self._index.follow(self._replay)
 
     def _converter(self, n_envs: int) -> StepConverter:
         return StepConverter(self._layouts, self._action_layout, n_envs, self.check_finite)

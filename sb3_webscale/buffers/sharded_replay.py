@@ -11,6 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sb3_webscale import _native
+from sb3_webscale.buffers.indexed_replay import refuse_index
 from sb3_webscale.buffers.native_replay import NativeReplayBuffer
 from sb3_webscale.buffers.numpy_stream import randint
 from sb3_webscale.buffers.prioritization import Prioritization
@@ -21,6 +22,7 @@ from sb3_webscale.errors import BufferStateError, InvalidInputError
 __all__ = ["ShardedReplayBuffer"]
 
 _DEFAULT_WINDOWS = 16
+_INSTEAD_OF_INDEX = "each shard would need its own; use WebscaleReplayBuffer"
 
 
 class ShardedReplayBuffer(NativeReplayBuffer):
@@ -44,7 +46,7 @@ class ShardedReplayBuffer(NativeReplayBuffer):
     :param window_decay: factor on the probability for each window of age, in (0, 1]; importance weights follow it
 
     Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`, Dict spaces included;
-    ``optimize_memory_usage``, ``memory_budget`` and ``prefetch_size`` are refused.
+    ``optimize_memory_usage``, ``memory_budget``, ``prefetch_size`` and ``index`` are refused.
 
     :raises InvalidInputError: when a parameter or space is not supported
     """
@@ -83,6 +85,8 @@ class ShardedReplayBuffer(NativeReplayBuffer):
             name = "optimize_memory_usage" if optimize_memory_usage else "memory_budget"
             msg = f"{name} is not for a ShardedReplayBuffer: leave it out, or use WebscaleReplayBuffer"
             raise InvalidInputError(msg)
+        if options.pop("index", None) is not None:
+            raise refuse_index(type(self).__name__, _INSTEAD_OF_INDEX)
         self.shards = shards
         self.actor_streams = actor_streams
         self.window_size = window_size or max(buffer_size // _DEFAULT_WINDOWS, 1)

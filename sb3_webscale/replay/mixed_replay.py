@@ -39,7 +39,8 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
     :param memory_budget: as in the other buffers; online ring and history have one half each
     :param spill_dir: as in the other buffers
 
-    Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`; ``prefetch_size`` is refused.
+    Other parameters as :class:`~sb3_webscale.buffers.native_replay.NativeReplayBuffer`; ``prefetch_size`` and
+    ``index`` are refused.
     """
 
     def __init__(
@@ -74,6 +75,10 @@ class MixedReplayBuffer(WebscaleReplayBuffer):
         self._options = options
 
     _can_prefetch = False
+    _instead_of_index = (
+        "its history is no part of the ring that an index follows; use WebscaleReplayBuffer, or fill one with the "
+        "history through add_steps()"
+    )
 
     def load_history(self, transitions: Transitions) -> int:
         """Keep ``transitions`` as the history, replacing an earlier one.
