@@ -15,7 +15,7 @@ _MOST = 2**32
 
 
 def randint(low: int, high: int, count: int) -> npt.NDArray[np.int64]:
-    """``np.random.randint(low, high, size=count)``: the same numbers, after which the stream stands where it would then.
+    """The numbers of ``np.random.randint(low, high, size=count)``; the stream then stands where it would.
 
     :param low: smallest number
     :param high: one more than the largest
