@@ -5,14 +5,12 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "webscale/powers.hpp"
+
 namespace webscale {
 
 PrioritySampler::PrioritySampler(std::size_t rows, double alpha, std::uint64_t seed)
     : alpha_(alpha), priorities_(rows), masses_(rows), generator_(seed) {}
-
-double PrioritySampler::mass_of(double priority) const noexcept {
-    return priority > 0.0 ? std::pow(priority, alpha_) : 0.0;  // pow(0, 0) is 1, but an absent row has no mass
-}
 
 double PrioritySampler::density(std::size_t row) const noexcept {
     // Up to a factor that is common to all rows, which importance weights do not see.
@@ -48,8 +46,8 @@ void PrioritySampler::raise(std::span<const std::size_t> rows, double factor) {
 }
 
 void PrioritySampler::store(std::span<const std::size_t> rows, std::span<const double> priorities) {
-    scratch_.resize(rows.size());
-    std::transform(priorities.begin(), priorities.end(), scratch_.begin(), [this](double p) { return mass_of(p); });
+    scratch_.assign(priorities.begin(), priorities.end());
+    raise_to_power(scratch_, alpha_);
     priorities_.assign(rows.data(), priorities.data(), rows.size());
     masses_.assign(rows.data(), scratch_.data(), rows.size());
     if (presence_) {
@@ -131,9 +129,9 @@ void PrioritySampler::weigh(double beta, std::span<const std::size_t> rows, std:
     scratch_.resize(rows.size());
     std::transform(rows.begin(), rows.end(), scratch_.begin(), [this](std::size_t row) { return density(row); });
     const double smallest = *std::min_element(scratch_.begin(), scratch_.end());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        weights[i] = static_cast<float>(std::pow(smallest / scratch_[i], beta));
-    }
+    std::transform(scratch_.begin(), scratch_.end(), scratch_.begin(), [&](double p) { return smallest / p; });
+    raise_to_power(scratch_, beta);
+    std::transform(scratch_.begin(), scratch_.end(), weights.begin(), [](double w) { return static_cast<float>(w); });
 }
 
 void PrioritySampler::find(std::span<std::size_t> rows) {
@@ -166,9 +164,8 @@ void PrioritySampler::find_blended(std::span<std::size_t> rows) {
 }
 
 void PrioritySampler::rebuild() {
-    for (std::size_t row = 0; row < rows(); ++row) {
-        masses_.mutable_leaves()[row] = mass_of(priority(row));
-    }
+    std::copy(priorities(), priorities() + rows(), masses_.mutable_leaves());
+    raise_to_power({masses_.mutable_leaves(), rows()}, alpha_);
     masses_.rebuild();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "webscale/philox.hpp"
+#include "webscale/powers.hpp"
 #include "webscale/sum_range.hpp"
 
 namespace webscale {
@@ -323,9 +324,9 @@ void ShardedReplay::draw(std::span<const double> places, double beta, WindowRang
         density[i] = cell.weight * (priority_share * mass / masses.total() + uniform_share / counts.total());
     }
     const double smallest = *std::min_element(density.begin(), density.end());
-    for (std::size_t i = 0; i < size; ++i) {
-        weights[i] = static_cast<float>(std::pow(smallest / density[i], beta));
-    }
+    std::transform(density.begin(), density.end(), density.begin(), [&](double p) { return smallest / p; });
+    raise_to_power(density, beta);
+    std::transform(density.begin(), density.end(), weights.begin(), [](double w) { return static_cast<float>(w); });
 }
 
 void ShardedReplay::sample(std::span<const double> places, double beta, WindowRange range, std::span<float> weights,

@@ -13,9 +13,9 @@ namespace {
 
 // Rows whose records, and then whose frames, are asked for ahead of the copying.
 constexpr std::size_t record_lookahead = 64;
-constexpr std::size_t bytes_of_frame_lookahead = std::size_t{16} << 10;  // half of a first-level cache
-constexpr std::size_t least_frame_lookahead = 8;
-constexpr std::size_t bytes_worth_threads = std::size_t{256} << 10;  // waking one costs as much as copying half of this
+constexpr std::size_t bytes_of_frame_lookahead = std::size_t{8} << 10;  // a quarter of a first-level cache
+constexpr std::size_t least_frame_lookahead = 4;
+constexpr std::size_t bytes_worth_threads = std::size_t{1} << 20;  // waking one costs as much as copying half of this
 constexpr std::size_t bytes_of_part = std::size_t{64} << 10;
 
 std::size_t checked(std::size_t value, const char* message) {
@@ -23,6 +23,11 @@ std::size_t checked(std::size_t value, const char* message) {
         throw std::invalid_argument(message);
     }
     return value;
+}
+
+/// Rows of one side whose frames are asked for ahead of the copying.
+std::size_t lookahead_of(std::size_t row_bytes) noexcept {
+    return std::max(bytes_of_frame_lookahead / row_bytes, least_frame_lookahead);
 }
 
 std::size_t references_of(std::span<const ObservationLayout> columns) {
@@ -208,8 +213,12 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
                                          std::span<const std::int64_t> last_rows, std::byte* current,
                                          std::byte* next) const {
     const ObservationColumn& source = columns_[column];
+    if (source.layout().frames == 1 && current != nullptr && next != nullptr) {
+        gather_frames(column, rows, last_rows, current, next);
+        return;
+    }
     const std::size_t offset = reference_offsets_[column];
-    const std::size_t lookahead = std::max(bytes_of_frame_lookahead / source.layout().row_bytes, least_frame_lookahead);
+    const std::size_t lookahead = lookahead_of(source.layout().row_bytes);
     const auto ask_for = [&](std::size_t i) {
         if (current != nullptr) {
             prefetch_frames(column, Side::current, static_cast<std::size_t>(rows[i]));
@@ -235,6 +244,35 @@ void TransitionRing::gather_observations(std::size_t column, std::span<const std
             const auto row = static_cast<std::size_t>(last_rows[i]);
             next = source.copy(env_of(row), Side::next, RowRecords::references(records_.record(row)) + offset, next);
         }
+    }
+}
+
+void TransitionRing::gather_frames(std::size_t column, std::span<const std::int64_t> rows,
+                                   std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const {
+    // All addresses first: then the loop that copies waits for frames alone, and asks for each of them once.
+    const ObservationColumn& source = columns_[column];
+    const std::size_t offset = reference_offsets_[column];
+    const std::size_t row_bytes = source.layout().row_bytes;
+    const auto frame_of = [&](std::int64_t row, Side side) {
+        const auto index = static_cast<std::size_t>(row);
+        return source.first_frame(env_of(index), side, RowRecords::references(records_.record(index)) + offset);
+    };
+    std::vector<const std::byte*> frames(2 * rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        frames[2 * i] = frame_of(rows[i], Side::current);
+        frames[2 * i + 1] = frame_of(last_rows[i], Side::next);
+    }
+    const std::size_t lookahead = 2 * lookahead_of(row_bytes);
+    for (std::size_t i = 0; i < std::min(lookahead, frames.size()); ++i) {
+        prefetch(frames[i], row_bytes);
+    }
+    for (std::size_t i = 0; i < frames.size(); i += 2) {
+        if (i + lookahead < frames.size()) {
+            prefetch(frames[i + lookahead], row_bytes);
+            prefetch(frames[i + lookahead + 1], row_bytes);
+        }
+        std::memcpy(current + i / 2 * row_bytes, frames[i], row_bytes);
+        std::memcpy(next + i / 2 * row_bytes, frames[i + 1], row_bytes);
     }
 }
 

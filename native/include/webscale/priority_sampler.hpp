@@ -100,7 +100,6 @@ public:
     void clear();
 
 private:
-    double mass_of(double priority) const noexcept;
     double density(std::size_t row) const noexcept;
     void store(std::span<const std::size_t> rows, std::span<const double> priorities);
     void note_presence(std::span<const std::size_t> rows, std::span<const double> priorities);

@@ -138,6 +138,8 @@ private:
                        std::byte* current, std::byte* next) const;
     void gather_observations(std::size_t column, std::span<const std::int64_t> rows,
                              std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const;
+    void gather_frames(std::size_t column, std::span<const std::int64_t> rows, std::span<const std::int64_t> last_rows,
+                       std::byte* current, std::byte* next) const;
     void read_observations(std::size_t column, std::span<const std::int64_t> rows,
                            std::span<const std::int64_t> last_rows, std::byte* current, std::byte* next) const;
     void prefetch_frames(std::size_t column, Side side, std::size_t row) const;
